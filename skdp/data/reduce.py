@@ -135,9 +135,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     lists = [_leaves(part, size) for part in part_ranges(source)]
     if len(lists) == 1:
         lists = [[leaf] for leaf in lists[0]]
-    length, n_threads = len(lists), 1
-    if len(lists) > 1 and not getattr(origin, "is_stream", False):
-        n_threads = thread_count(n_jobs)
+    is_sequence = len(lists) == 1 or getattr(origin, "is_stream", False)
+    n_threads, length = 1 if is_sequence else thread_count(n_jobs), len(lists)
     if n_threads > 1:
         n_tasks = min(_TASKS_A_THREAD * n_threads, len(lists))
         # Each task sums a power of two of lists, so that its sum is a node of the same tree for any

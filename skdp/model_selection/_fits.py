@@ -24,13 +24,13 @@ from skdp.privacy.precision import as_python
 # ------------------------------
 # Candidates, and the fits of steps that several candidates share.
 
-# Parameters that may not be searched: of the guarantee, and others that do not change a model.
+# Parameters that must not be searched: parts of the guarantee, and parameters that change no model.
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit", "require_groups", "user_column"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 
 
 class Candidate(NamedTuple):
-    """A candidate: its parameters, and the run with its steps."""
+    """A candidate of a search: its parameters, and the checked input of its fit."""
 
     parameters: dict[str, Any]
     run: _run.Run
@@ -38,10 +38,10 @@ class Candidate(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """Keys of a candidate at a step, which show what it has in common with other candidates.
+    """Keys of a candidate at a step; candidates with equal keys share work of the step.
 
     One fit of a step serves all candidates that agree in the earlier steps and in the parameters of
-    the step. Free parameters, which affect no release, may differ.
+    the step. They may differ in free parameters of the step, which affect no release.
     """
 
     fit: Hashable  # equal for candidates that share the fit of the step
@@ -51,7 +51,7 @@ class Keys(NamedTuple):
 def candidates_of(
     grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], _run.Run]
 ) -> list[Candidate]:
-    """Set the parameters of each candidate, and check it; `checked` makes a run of an estimator."""
+    """Make the candidates of a grid; `checked` checks an estimator, and returns its run."""
     candidates = list[Candidate]()
     for parameters in grid:
         _check_searched(parameters, estimator)
@@ -59,9 +59,9 @@ def candidates_of(
         candidates.append(Candidate(parameters, run, _shares(run.steps)))
     if not candidates:
         raise ValueError("There are no candidates.")
-    protect = {(one.run.unit, one.run.adjacency) for one in candidates}
-    if len(protect) > 1:
-        raise ValueError(f"All candidates must protect the same unit, got {sorted(protect)}.")
+    units = {(one.run.unit, one.run.adjacency) for one in candidates}
+    if len(units) > 1:
+        raise ValueError(f"All candidates must protect the same unit, got {sorted(units)}.")
     return candidates
 
 
@@ -70,8 +70,7 @@ def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
     steps = dict(getattr(estimator, "steps", ()))
     fitted = [name for name in steps if not is_passed_through(parameters.get(name, steps[name]))]
     for name in parameters:
-        # Only the end of a name counts: privacy_unit__bounds, a parameter of a unit, may be
-        # searched.
+        # Only the last part of a name counts: privacy_unit__bounds may be searched.
         parts = name.split("__")
         if parts[-1] in _GUARANTEE:
             raise ValueError(
@@ -95,20 +94,20 @@ def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
 def _keys_of(candidate: Candidate, facts: Sequence[_run.StepFacts]) -> list[Keys]:
     """Return the `Keys` of each step of a candidate; `facts` has what is known before its fit."""
     keys: list[Keys] = []
-    before: Hashable = ()
+    key_before: Hashable = ()  # of all earlier steps
     for number, (step, known) in enumerate(zip(candidate.run.steps, facts, strict=True)):
-        free, own = frozenset[str](), {"": step.estimator}
+        free, parameters = frozenset[str](), {"": step.estimator}
         if step.is_private:
             if known.spec is not None and not known.follows:
                 free = free_parameters(known.step, known.spec)
-            own = known.step.get_params(deep=False)
+            parameters = known.step.get_params(deep=False)
         functions = step.target and (step.target.func, step.target.inverse_func)
         wiring = step.columns, step.before, functions
         kind = type(step.estimator), candidate.shares.get(number), *map(_value_key, wiring)
-        # The names of free parameters are part of the key, as other candidates may have other ones.
-        fit = before, step.name, kind, tuple(sorted(free)), _key(own, without=free)
-        before = before, step.name, kind, _key(own)
-        keys.append(Keys(fit, before))
+        # Candidates may have different free parameters, so the key of a fit has their names.
+        fit = key_before, step.name, kind, tuple(sorted(free)), _key(parameters, without=free)
+        key_before = key_before, step.name, kind, _key(parameters)
+        keys.append(Keys(fit, result=key_before))
     return keys
 
 
@@ -116,8 +115,8 @@ def free_parameters(step: Any, spec: Any) -> frozenset[str]:
     """Return the free parameters of a step, which change only what is computed from releases."""
     if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(spec, RowsSpec):
         return frozenset()
-    # A released second moment serves any number of components. Other solvers release a basis of
-    # `n_components` columns.
+    # If all solvers that may run release a second moment, it serves any number of components. Other
+    # solvers release a basis of `n_components` columns.
     is_whole = {spec.solver, *spec.guided_solvers} <= {"covariance"}
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
@@ -132,10 +131,11 @@ def _value_key(value: Any) -> Hashable:
     try:
         return str(joblib.hash(as_python(value)))
     except Exception:
-        # A function without a pickle is known by its id, as long as the candidates refer to it.
         if isinstance(value, list | tuple):
             return tuple(map(_value_key, value))
-        # A frozen estimator is known by its id, too: parameters do not show what it has learned.
+        # The key of an object without a pickle, such as a function, is its id, which is unique as
+        # long as a candidate refers to the object. The key of a frozen estimator is its id, too, as
+        # its parameters do not show what it has learned.
         is_estimator = hasattr(value, "get_params") and not is_passed_through(value)
         return (type(value), _key(value.get_params(deep=False))) if is_estimator else id(value)
 
@@ -143,7 +143,7 @@ def _value_key(value: Any) -> Hashable:
 # ------------------------------
 # How a search splits its budget among the fits of steps and the choice.
 
-# Share of the choice: if one fit serves all candidates, and if there are several fits.
+# Share of the choice if one fit serves all candidates, and if a step has several fits.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 # The last fit of a step gets this multiple of the share of a fit in the search.
 _FINAL_PARTS = 9  # not studied
@@ -177,36 +177,43 @@ def split_budget(
     search, and nine for the last fit, whose noise is thus a third. If candidates have different
     steps or shares, all parts shrink until the budget suffices for any choice.
     """
-    # By the name of a private step: the share of each fit, and the part of delta that it reserves.
+    # For each private step: the shares of its distinct fits, by their keys; and the part of delta
+    # that it reserves in each candidate that has the step.
     fits, reserved = dict[str, dict[Hashable, float]](), dict[str, list[float]]()
     for candidate, own_keys in zip(candidates, keys, strict=True):
         for i, share in candidate.shares.items():
             step = candidate.run.steps[i]
             fits.setdefault(step.name, {})[own_keys[i].fit] = share
             reserved.setdefault(step.name, []).append(step.estimator._reserved_part())
-    n_fits = {name: len(own) for name, own in fits.items()}
-    in_all = {name for name, parts in reserved.items() if len(parts) == len(candidates)}
-    n_last = {name: int(refits and not (n == 1 and name in in_all)) for name, n in n_fits.items()}
-    # Each fit gets an equal part of delta, of which it may reserve a tail.
+    n_fits = {name: len(shares) for name, shares in fits.items()}
+    # Each fit gets an equal part of delta, of which it may reserve a tail. A step has no last fit
+    # if one fit serves all candidates.
+    serve_all = {
+        name for name, n in n_fits.items() if n == 1 and len(reserved[name]) == len(candidates)
+    }
+    n_last = {name: int(refits and name not in serve_all) for name in n_fits}
     delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
     tail = math.fsum((n + n_last[name]) * delta * max(reserved[name]) for name, n in n_fits.items())
     whole = PrivacyCost(cost.epsilon, cost.delta, tail if cost.is_private else 0.0)
     choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
     choice = choice if len(candidates) > 1 else 0.0
 
-    # Squares of mu add up, and shares are parts of the square of mu.
-    sizes = {name: n + _FINAL_PARTS * n_last[name] for name, n in n_fits.items()}
-    parts, last = list[dict[int, float]](), list[dict[int, float]]()
+    # The share of a step is divided into this many parts. Shares are parts of the square of mu, and
+    # squares of mu add up.
+    n_parts = {name: n + _FINAL_PARTS * n_last[name] for name, n in n_fits.items()}
+    of_search, of_last = list[dict[int, float]](), list[dict[int, float]]()
     for one in candidates:
         names = {i: one.run.steps[i].name for i in one.shares}
-        parts.append({i: (1 - choice) * s / sizes[names[i]] for i, s in one.shares.items()})
-        last.append({i: _FINAL_PARTS * s for i, s in parts[-1].items() if n_last[names[i]]})
-    of_fits = math.fsum(s / sizes[name] for name, own in fits.items() for s in own.values())
-    excess = of_fits + max(math.fsum(own.values()) for own in last) / (1 - choice)
+        shares = {i: (1 - choice) * s / n_parts[names[i]] for i, s in one.shares.items()}
+        of_search.append(shares)
+        of_last.append({i: _FINAL_PARTS * s for i, s in shares.items() if n_last[names[i]]})
+    of_fits = math.fsum(s / n_parts[name] for name, own in fits.items() for s in own.values())
+    # All fits of the search and the dearest last fits may take more than is left beside the choice.
+    excess = of_fits + max(math.fsum(own.values()) for own in of_last) / (1 - choice)
     excess = excess if excess > 1 + _ROUNDING else 1.0
     search, final = (
         [Shares(whole, {i: s / excess for i, s in own.items()}, delta, name) for own in given]
-        for given, name in ((parts, "fit"), (last, "last fit"))
+        for given, name in ((of_search, "fit"), (of_last, "last fit"))
     )
     return BudgetSplit(whole, n_fits, search, final, choice)
 
@@ -214,8 +221,8 @@ def split_budget(
 def _shares(steps: Sequence[Step]) -> dict[int, float]:
     """Return the shares of the private steps, by the number of the step.
 
-    Without shares by the caller, they are in proportion to the squares of mu; equal if these are
-    infinite.
+    If the caller has not set shares, they are in proportion to the squares of mu of the steps, or
+    equal if a mu is infinite.
     """
     private = [i for i, step in enumerate(steps) if step.is_private]
     if all(steps[i].share is not None for i in private):
@@ -275,7 +282,8 @@ def prepare_search(
     keys = [_keys_of(*of) for of in zip(candidates, facts, strict=True)]
     split = split_budget(candidates, keys, cost, refits=refits)
     announce_fits(sum(split.n_fits.values()) + max(len(shares.by_step) for shares in split.final))
-    # If any candidate relies on a promise, as of classes taken from labels, the record says so.
+    # If a candidate relies on a promise, such as classes taken from labels, its run stands for all,
+    # so that the record tells of the promise.
     runs = (one.run for one in candidates)
     run = min(runs, key=lambda run: (not run.classes_from_y, run.enforced))
     return Search(run, candidates, facts, keys, split)
@@ -336,9 +344,10 @@ class _Fits(NamedTuple):
     records: dict[str, PrivacySpent]
 
     def behind(self, prefix: _run.Prefix, members: Sequence[int]) -> dict[int, tuple[Any, ...]]:
-        """Fit the steps behind a prefix for all candidates that share it; return them by candidate.
+        """Fit the steps behind a prefix that candidates share; return all steps by candidate.
 
-        It goes depth first, so that memory holds the rows of one sequence of steps at a time.
+        All steps of one candidate are fitted before another branch begins, so that memory holds the
+        mapped rows of one candidate only.
         """
         number, found, keys = len(prefix.fitted), dict[int, tuple[Any, ...]](), self.search.keys
         # Candidates with one prefix have equally many steps.
@@ -370,7 +379,8 @@ class _Fits(NamedTuple):
             label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
             label += step.label.removeprefix(step.name)
         first, *others = (_run.with_cost(run, number, own, label) for run in runs)
-        # Several fits of the step would correct the scaler differently: then the final one does.
+        # If the step has several fits, each would correct the scaler differently: so only the last
+        # fit corrects it.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
         known, charge = _run.StepFacts(first), None if records else self.charge
         fit = _run.fit_private(runs[0], prefix, known, label, charge, corrects_scales=corrects)
@@ -390,7 +400,7 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
 
 
 def fit_from_releases(others: Iterable[Any], first: Any, released: _run.Fitted) -> None:
-    """Set the fitted attributes of other candidates' steps from the releases of the first fit."""
+    """Set the attributes of the steps of other candidates from the releases of the first fit."""
     for other in others:
         for name in set(_run.FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))
@@ -404,7 +414,8 @@ def fit_from_releases(others: Iterable[Any], first: Any, released: _run.Fitted) 
 def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> list[str]:
     """Return the warnings of the chosen candidate's steps.
 
-    Left out are warnings about the releases of a step that has several candidates with one fit.
+    If candidates use the releases of one fit differently, the warnings of this fit are left out:
+    they were made for one of these candidates only.
     """
     private = search.candidates[chosen].shares
     for number in private:

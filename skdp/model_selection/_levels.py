@@ -1,4 +1,4 @@
-"""Private clip levels of losses, rounding of clipped values, and what clipping takes."""
+"""Private clip levels of losses, rounding of clipped values, and what clipping cuts off."""
 
 import math
 from collections.abc import Mapping
@@ -9,22 +9,22 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.releases import SCALE_GRID, Search
 
-#: Advice if a clip level is at an end of the public grid. Losses that are nearly equal have a small
-#: level without any mistake, hence "if".
+#: Advice if a clip level is at an end of the public grid. It says "if", as losses that are nearly
+#: equal have a small level although nothing is wrong.
 OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
 
 
 def plan_level(
     cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
 ) -> tuple[Search | None, float]:
-    """Plan the search for a clip level, unless losses are bounded; also return the share left."""
+    """Plan the search for a clip level, unless losses are bounded; return it and the share left."""
     if is_bounded:
         return None, 1.0
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
 
 
-# Values are rounded to multiples of this part of the clip level, whose sums are exact: a row moves
-# a sum by its own value, and does not change the rounding of other values.
+# Values are rounded to multiples of this part of the clip level. Sums of multiples are exact, so a
+# row changes a sum by its own value, and not by the rounding of other values.
 _STEP = 2.0**-20  # not tuned
 # With few values, the clip level is a lower quantile, down to this one.
 LEAST_QUANTILE = 0.5  # not studied
@@ -46,18 +46,19 @@ def in_steps(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.rint(values / _STEP) * _STEP)
 
 
-# The tail of losses is that of an exponential law through the level and the last counted point
-# below it that this many times as many losses exceed.
+# The tail of losses is taken to be exponential. Its rate follows from two points: the level, and
+# the last counted point below the level that at least this many times as many losses exceed.
 _TIMES = 2.0  # benchmarks/search/clipped.md
 
 
 def mean_beyond(level: float, counted: Mapping[float, float], n_values: int) -> float:
-    """Estimate by how much values exceed a level in the mean, from noisy counts up to points."""
-    points, up_to = np.array(sorted(counted.items())).T
-    exceeding = n_values - up_to
-    at_level = float(np.interp(level, points, exceeding))
-    below = np.flatnonzero((points < level) & (exceeding >= _TIMES * at_level))
-    if at_level <= 0 or not len(below):
+    """Estimate the mean excess of values above a level, from noisy counts up to some points."""
+    points, n_up_to = np.array(sorted(counted.items())).T
+    n_above = n_values - n_up_to
+    n_above_level = float(np.interp(level, points, n_above))
+    below = np.flatnonzero((points < level) & (n_above >= _TIMES * n_above_level))
+    if n_above_level <= 0 or not len(below):
         return 0.0
-    ratio = float(exceeding[below[-1]]) / at_level
-    return at_level * (level - float(points[below[-1]])) / math.log(ratio) / n_values
+    last = below[-1]
+    rate_times_distance = math.log(float(n_above[last]) / n_above_level)
+    return n_above_level * (level - float(points[last])) / rate_times_distance / n_values

@@ -1,4 +1,4 @@
-"""Tuning on public rows, at the noise level of the private fit."""
+"""Tuning on public rows, with as much noise as the private fit will have."""
 
 from numbers import Real
 from typing import Any
@@ -22,7 +22,7 @@ from skdp.pipeline._composition import innermost
 from skdp.pipeline._rules import private_steps
 from skdp.privacy.plan import largest_epsilon
 
-# Units of estimators whose statistics are sums over rows or users.
+# Units whose statistics are sums over rows or users, so that more rows mean less relative noise.
 _UNITS = ("row", "record", "response", "user")
 
 
@@ -235,7 +235,7 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
 
 
 def _epsilon_of_mu(step: Any, mu: float) -> float:
-    """Return the epsilon at which a private step spends this mu, rounded down."""
+    """Return the largest epsilon at which a private step spends at most this mu."""
     return largest_epsilon(mu, float(step.delta), step._cost().delta_tail)
 
 

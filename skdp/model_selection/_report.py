@@ -38,7 +38,7 @@ from skdp.privacy.noise import may_be_guessed
 from skdp.privacy.releases import as_html
 
 # ------------------------------
-# What estimators of scikit-learn with parts, and steps that learn nothing, reveal themselves.
+# What estimators of scikit-learn reveal that have parts, or that learn nothing.
 
 # Texts of the report.
 _MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
@@ -58,7 +58,7 @@ _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, M
 
 
 def complaint_of_warnings(step: Any) -> str:
-    """Return how a step that learns nothing stores or shows values; "" if it does neither."""
+    """Return a complaint if a step that learns nothing stores or shows values; otherwise ""."""
     if rules.is_strict(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
@@ -72,7 +72,7 @@ def complaint_of_warnings(step: Any) -> str:
 
 
 def _complaint_of_holder(holder: Any) -> str:
-    """Return what an estimator with parts learns or reveals itself; "" if nothing."""
+    """Return a complaint if an estimator with parts may learn, show or store data itself, or ""."""
     if type(holder) is TransformedTargetRegressor and holder.check_inverse:
         return _INVERSE
     if type(holder) is ColumnTransformer:
@@ -80,20 +80,17 @@ def _complaint_of_holder(holder: Any) -> str:
         if any(callable(one) and type(one) is not make_column_selector for one in columns):
             return _COLUMNS
         return "" if _is_dense(holder) else _DENSITY
-    return _complaint_of_pipeline(holder) if type(holder) is Pipeline else ""
-
-
-def _complaint_of_pipeline(pipeline: Pipeline) -> str:
-    """Return why a pipeline of scikit-learn may show or store data; "" if it does neither."""
+    if type(holder) is not Pipeline:
+        return ""
     try:
-        for callback in vars(pipeline).get("_skl_callbacks", ()):
+        for callback in vars(holder).get("_skl_callbacks", ()):
             check_asks_for_no_data(callback)
     except TypeError:
         return _WATCHED
-    if pipeline.memory is not None:
+    if holder.memory is not None:
         return _MEMORY
-    is_behind = False
-    for name, step in pipeline.steps:
+    is_behind = False  # a private step
+    for name, step in holder.steps:
         is_private = bool(rules.private_steps(step))
         if is_behind and not (is_private or rules.takes_all_rows(step)):
             return f"its step {name!r} {_BEHIND}"
@@ -201,10 +198,10 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
 
 
 class _Visited(NamedTuple):
-    """What `fitted_steps` has found so far; `privacy_spent` raises the first of the errors."""
+    """Errors and private estimators that `fitted_steps` has found so far."""
 
-    errors: list[ValueError]
-    paths: dict[int, str]  # by the ``id`` of each private estimator
+    errors: list[ValueError]  # `privacy_spent` raises the first one
+    paths: dict[int, str]  # paths of private estimators, by the ``id`` of the estimator
 
 
 def fitted_steps(estimator: Any, path: str, visited: _Visited) -> Iterator[PrivacyStep]:
@@ -232,7 +229,7 @@ def fitted_steps(estimator: Any, path: str, visited: _Visited) -> Iterator[Priva
             parts = vars(estimator)["pipeline_"].steps
         elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in vars(estimator):
             parts = [("estimator", vars(estimator)["best_estimator_"])]
-        # Pipelines and searches of skdp fit public steps to public rows: some notes do not apply.
+        # Pipelines and searches of skdp fit public steps to public rows, and hide their errors.
         yield from map(_unwarned, _inner_steps(parts or (), path, visited))
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
@@ -268,7 +265,7 @@ def _inner_steps(
 def _steps_of_carried(
     model: Any, path: str, visited: _Visited, stored: Any
 ) -> Iterator[PrivacyStep]:
-    """Yield the steps of a model with the record of its releases, as `carried` returns it."""
+    """Yield the steps of a model made of a release; `stored` is the result of `carried`."""
     name, (record, maker, warned, n_units) = type(model).__name__, stored
     if record is None:
         yield PrivacyStep(path, name, UNKNOWN, note=_CHANGED)
@@ -288,7 +285,7 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     name = type(estimator).__name__
     if rules.is_stateless(estimator):
         complaint, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
-        # The parameter dtype may be a class, which can be called, but learns nothing.
+        # The parameter dtype may be a class, which is callable, but learns nothing.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if complaint else LEARNS_NOTHING
         return PrivacyStep(path, name, status, note=complaint or (CALLS if calls else ""))
@@ -390,10 +387,10 @@ def _step_of_search(search: Any, path: str) -> PrivacyStep:
 
 
 def splits_by_ids(splitter: Any) -> bool:
-    """Return whether folds of users depend on no positions and numbers of rows.
+    """Return whether folds of users depend on their ids only, and not on their rows.
 
-    Another row of one user could otherwise move other users to other folds, as in a GroupKFold, and
-    fits to neighboring datasets would differ in many users.
+    In a GroupKFold that does not shuffle, one more row of a user may move other users to other
+    folds, so that fits to neighboring datasets would differ in many users.
     """
     is_shuffled = isinstance(splitter, GroupKFold) and getattr(splitter, "shuffle", False)
     return is_shuffled or isinstance(splitter, GroupShuffleSplit)
@@ -415,7 +412,7 @@ def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
 
 
 def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
-    """Compose all fits with the same record, each made `times` times, to one release."""
+    """Compose the fits of each record to one release, if each fit is made `times` times."""
     composed = []
     for record, n in cost.items():
         name = counted(n * times, "fit") + record.releases[0].name.removeprefix("fit")
@@ -434,12 +431,13 @@ def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
 
 
 def _note(complaints: dict[str, bool]) -> str:
+    """Join the complaints that apply."""
     return ", and ".join(complaint for complaint, applies in complaints.items() if applies)
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
     """Return the record that an estimator itself has set; None for a record of its parts."""
-    # For a proxy of an object, isinstance would look at the class of that object.
+    # A proxy pretends to have the class of another object, and isinstance would believe it.
     is_known = issubclass(type(estimator), (PrivateEstimator, *_OURS))
     record = vars(estimator).get("privacy_spent_") if is_known else None
     return record if isinstance(record, PrivacySpent) else None
@@ -518,9 +516,11 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _is_promised(self, step: PrivacyStep) -> bool:
-        # The author's word, stated elsewhere in the verdict, covers all steps with the same record.
-        words = [one for other in self.steps if other.note == AS_DECLARED for one in other.records]
-        records = (one for one in step.records if not any(one is word for word in words))
+        # The verdict names records on an author's word separately, so these are left out here.
+        words = {
+            id(one) for other in self.steps if other.note == AS_DECLARED for one in other.records
+        }
+        records = [one for one in step.records if id(one) not in words]
         return step.status != FROZEN and not all(record.enforced for record in records)
 
     def _judgement(self) -> str:
@@ -649,7 +649,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     model, path = estimator, ""
     if type(estimator) is FixedThresholdClassifier:
         frozen = vars(estimator).get("estimator_")
-        if type(frozen) is FrozenEstimator:  # next to it there is only a public threshold
+        if type(frozen) is FrozenEstimator:  # all else that the estimator has is a public threshold
             model, path = frozen.estimator, "estimator"
     try:
         steps += fitted_steps(model, path, visited)
@@ -698,15 +698,15 @@ def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
 
 
 def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list[str]:
-    """Return a text for each reason of the steps with a status, with all steps of this reason."""
-    labels: dict[str, list[str]] = {}
+    """Return a text for each note on the steps with a status, which begins with these steps."""
+    by_note: dict[str, list[str]] = {}
     for step in steps:
         if step.status == status:
-            labels.setdefault(step.note, []).append(step.label)
-    return [f"{', '.join(of_note)} {note}" for note, of_note in labels.items()]
+            by_note.setdefault(step.note, []).append(step.label)
+    return [f"{', '.join(labels)} {note}" for note, labels in by_note.items()]
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:
-    """Return texts about column selections, dense outputs and imputers that followed the data."""
+    """Return texts about steps whose columns, or whether they are sparse, may follow the data."""
     steps = fitted_steps(estimator, "", _Visited([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

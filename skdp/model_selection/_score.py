@@ -1,4 +1,4 @@
-"""Private choice among candidates by losses or counts of rows, and noisy scores on new rows."""
+"""Losses and counts of rows, by which candidates are chosen, and noisy scores on new rows."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -50,20 +50,20 @@ from skdp.privacy.sensitivity import ADJACENCIES
 
 
 class JudgedReleases(NamedTuple):
-    """Releases of a choice or a score, in order."""
+    """Releases of a choice or a score by losses, in order."""
 
-    level: Search | None  # clip level of losses, unless they are in [0, 1]
-    result: Release  # the candidate, or the sum
+    level: Search | None  # clip level of losses; None for losses in [0, 1]
+    result: Release  # the chosen candidate, or the sum of losses
 
 
 # ------------------------------
 # Scores of a model from counts, in tables: true classes are rows, and predicted ones columns.
 
-# Bins of the scores of rows: their number; how fast they widen away from the median; and the
-# fraction of rows within the released distance from the median, the unit of the limits of bins.
+# Number of bins of the scores of rows. How fast bins widen with their distance from the median. The
+# limits of bins are multiples of a released distance, in which this fraction of scores is.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
-# Share of each of two searches, for the median of scores and for that distance. Then shares of the
-# sum that corrects an area: alone, and beside counts of outcomes.
+# Share of each of two searches: for the median of scores, and for the distance that bins have as
+# unit. Then the share of the sum that corrects an area: without, and with counts of outcomes.
 _PLACE_SHARE = 0.05  # not studied
 _ORDER_SHARES = (0.7, 0.4)  # benchmarks/search/areas.md
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
@@ -72,7 +72,7 @@ _REDRAWS = 200  # not studied
 
 
 def _quotient(part: Any, whole: Any) -> np.ndarray:
-    """Divide noisy counts, which may be negative; return 0 for a divisor that is not positive."""
+    """Divide noisy counts, clipped to [0, 1]; return 0 for a divisor that is not positive."""
     return np.clip(part / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
 
 
@@ -110,13 +110,14 @@ class CountedReleases(NamedTuple):
 def plan_counts(
     sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
 ) -> CountedReleases:
-    """Plan one release of histograms of these sizes; with `of_scores`, the last is of scores."""
+    """Plan one release of histograms of these sizes; `of_scores` says that the last has scores."""
     middle = spread = order = None
     share = 1.0
     if of_scores:
         middle = cost.search("middle of scores", _PLACE_SHARE, _SIGNED_GRID)
         spread = cost.search("spread of scores", _PLACE_SHARE, SCALE_GRID)
-        of_order = _ORDER_SHARES[len(sizes) > 1]
+        share_alone, share_beside_outcomes = _ORDER_SHARES
+        of_order = share_alone if len(sizes) == 1 else share_beside_outcomes
         order = cost.release("order of scores", "gaussian", of_order, sensitivity.count, {})
         share -= 2 * _PLACE_SHARE + of_order
     change, known = sensitivity.histograms, {"n_columns": len(sizes), "adjacency": adjacency}
@@ -128,7 +129,7 @@ def plan_counts(
 def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bin of each score, the second class having bins of its own, and the bin limits."""
+    """Return the number of each score's bin, with other bins for the second class; and limits."""
     scores, is_second = judged.T
     of_units = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, of_units, q=0.5)
@@ -149,10 +150,11 @@ def release_area(
 ) -> tuple[float, float]:
     """Correct the area under the ROC curve of noisy counts; return the area and its noise std.
 
-    An area is linear in the distribution of scores of either class. Each row adds the fraction of
-    counted scores of the other class that are in the right order with its own score, minus the area
-    from the counts. Their sum corrects errors of either class, not their products. In units of one
-    over the smaller class size, the addend of a row is in an interval of length 1 that includes 0.
+    The area is linear in the distribution of scores of each class. Each row adds the fraction of
+    counted scores of the other class that are in the right order with the score of the row, minus
+    the area from the counts. The sum corrects the error from the bins of each class, but not the
+    product of the two errors. In units of one over the smaller class size, the addend of a row is
+    in an interval of length 1 that includes 0.
     """
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
@@ -179,9 +181,9 @@ def release_counts(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[list[np.ndarray], float]:
-    """Release several histograms together; return them with the std of their noise.
+    """Release several histograms together; return them, and the std of the noise of a count.
 
-    The sum of each histogram is set to the public number of units.
+    A constant is added to each histogram, so that its sum is the public number of units.
     """
     weights = None if people is None else people.weights
     numbered = zip(cells, sizes, strict=True)
@@ -201,7 +203,7 @@ def std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float)
 
 
 # ------------------------------
-# Losses of rows, whose means are scores; each loss depends on its own row only.
+# Losses of rows, whose means are scores. The loss of a row depends on no other row.
 
 # Number of rows of a sparse matrix that are made dense at a time.
 _BATCH = 4096  # not studied
@@ -235,14 +237,14 @@ def _brier_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays of shape (n_rows, n_classes): probabilities, and masks of true classes."""
+    """Return the probability of each class for each row, and a mask of the true classes."""
     codes, classes = _codes(steps, y)
     is_true = codes[:, np.newaxis] == np.arange(len(classes))
     return _results("predict_proba", steps, X, is_true.shape), is_true
 
 
 def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each label among the public classes, or -1; and the classes."""
+    """Return the public classes, after the index of each label among them; -1 for other labels."""
     classes = np.asarray(steps[-1][1].classes_)
     return known_codes(checked_labels(y), classes), classes
 
@@ -299,10 +301,10 @@ def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 
 def _from_private(steps: Steps) -> tuple[Steps, Steps]:
-    """Split steps at the first private one, or at the beginning, if none is private.
+    """Split steps before the first private one; without private steps, at the beginning.
 
-    Rows and reconstructions are compared in the input space of the first private step: inverses of
-    earlier steps may refuse rows.
+    Rows are compared with reconstructions as the first private step gets them, since the inverses
+    of earlier steps may refuse rows.
     """
     private = (i for i, (_, step) in enumerate(steps) if isinstance(step, PrivateEstimator))
     first = next(private, 0)
@@ -345,8 +347,8 @@ def _scores(steps: Steps, X: Any, y: Any) -> np.ndarray:
 class Score(NamedTuple):
     """A score that is a mean of losses of rows, or is computed from counts of rows."""
 
-    losses: Callable[[Steps, Any, Any], np.ndarray]  # of a mean; else the outcomes to count
-    methods: tuple[str, ...] = ("predict",)  # of the estimators that can be scored
+    losses: Callable[[Steps, Any, Any], np.ndarray]  # computes losses, or the outcomes to count
+    methods: tuple[str, ...] = ("predict",)  # that an estimator needs for this score
     of_classes: bool = False  # whether the score is for classifiers
     is_bounded: bool = False  # whether losses are in [0, 1]; otherwise a level is searched
     is_signed: bool = False  # whether losses may be negative
@@ -362,8 +364,8 @@ COUNTED = {
     "f1": Score(_outcomes, of_classes=True, of_counts=_f1, of_two=True),
     "roc_auc": Score(_scores, **_OF_CLASSES, of_counts=area, of_two=True),
 }
-#: The scores of a search, by their names. R2 and squared errors rank candidates with the same
-#: responses alike.
+#: The scores of a search, by their names. On the same responses, R2 and the squared error rank
+#: candidates alike, so that both have the same losses.
 SCORES = {
     **COUNTED,
     "accuracy": Score(_zero_one_losses, of_classes=True, is_bounded=True),
@@ -380,7 +382,7 @@ SCORING = {"scoring": [StrOptions(SCORES.keys()), None]}
 
 
 def checked_scoring(scoring: str | None, estimator: Any) -> str:
-    """Return the name of a score, by default the estimator's own; refuse a score of other kinds."""
+    """Return the name of a score, by default the estimator's own; refuse one that does not fit."""
     if scoring is None and is_classifier(estimator):
         scoring = "accuracy"
     elif scoring is None and hasattr(estimator, "predict"):
@@ -404,7 +406,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
         _, judging = _from_private(fitted_steps(estimator))
         judged = [step for _, step in judging if hasattr(step, "fit")]
     for method in score.methods:
-        # Both methods return scores that order rows.
+        # `predict_proba` and `decision_function` both return scores that order rows.
         methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
         if not all(any(hasattr(one, each) for each in methods) for one in judged):
             return f"needs the method {' or '.join(methods)} of"
@@ -448,7 +450,7 @@ def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None)
 def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
     """Compute the finite losses, or the outcomes to count, of all rows under a fitted model."""
     with np.errstate(all="ignore"):
-        # Smaller dtypes cannot represent the limits.
+        # Smaller dtypes than float64 cannot represent the limits of clipping.
         losses = score.losses(fitted_steps(model), X, y).astype(np.float64)
     least, most = (0.0, 1.0) if score.is_bounded else (-_LARGEST_LOSS, _LARGEST_LOSS)
     losses = np.nan_to_num(losses, nan=most, posinf=most, neginf=least)
@@ -460,13 +462,13 @@ def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
 
 # Share of the search for the clip level of losses.
 _LEVEL_SHARE = 0.2  # not studied
-# The quantile of the sizes of losses that it finds, if there are enough. Below the second one, and
-# if clipping takes this part of the mean loss and as many standard deviations of noise, users are
-# warned.
+# The clip level is the first quantile of the sizes of losses or, with few rows, a lower one. Users
+# are warned if it is below the second quantile; and if clipping takes more of the mean loss than
+# this part, and than this many standard deviations of noise.
 _QUANTILE, _USUAL_QUANTILE = 0.999, 0.95  # benchmarks/search/clipped.md
 _MOST_LOST, _FAR = 0.1, 2.0  # benchmarks/search/clipped.md
 _TOO_GOOD = "The score looks better than it is, by more than its std"
-#: Constraints of functions that make releases of private rows.
+#: Constraints on the parameters of functions that make releases of private rows.
 CONSTRAINTS: dict[str, Any] = {
     **checks.BUDGET,
     **checks.SEED,
@@ -663,13 +665,13 @@ def _score_of_losses(
     """Release the mean of clipped losses, as a score."""
     losses = unit_losses(scoring, estimator, X, y, people)
     score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
-    n_units, level, facts = len(losses), 1.0, (cost, "level of losses", _LEVEL_SHARE)
-    search, left = plan_level(*facts, is_bounded=score.is_bounded)
+    n_units, level = len(losses), 1.0
+    search, left = plan_level(cost, "level of losses", _LEVEL_SHARE, is_bounded=score.is_bounded)
     # Divided by the level, a loss is in [0, 1] or, if it has a sign, in [-1, 1].
     change, least = sensitivity.count, 0.0
     if score.is_signed:
-        of_signed = sensitivity.response_sum
-        change, least = partial(of_signed, 1.0, math.inf, 1.0, given["adjacency"]), -1.0
+        of_sum = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, given["adjacency"])
+        change, least = of_sum, -1.0
     release = cost.release("sum of losses", "gaussian", left, change, {})
     parts = JudgedReleases(search, release)
     plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])
@@ -705,16 +707,19 @@ def _scores_of_counts(
 ) -> dict[str, PrivateScore]:
     """Release counts of outcomes, of binned scores, or of both; compute all scores from them."""
     n_classes = max(len(classes_for(name, fitted_steps(estimator)[-1][1])) for name in names)
-    of_all: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
+    # Tables of counts, by the function that returns what is counted for each row.
+    all_shapes: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
     asked = {COUNTED[name].losses: COUNTED[name] for name in names}
-    shapes = {kind: shape for kind, shape in of_all.items() if kind in asked}
-    losses_of = {kind: partial(row_losses, asked[kind], estimator) for kind in shapes}
-    judged = {kind: of_people(of, people, X, y) for kind, of in losses_of.items()}
+    shapes = {kind: shape for kind, shape in all_shapes.items() if kind in asked}
+    judged = {
+        kind: of_people(partial(row_losses, asked[kind], estimator), people, X, y)
+        for kind in shapes
+    }
     cost, sizes = PrivacyCost(given["epsilon"], given["delta"]), [*map(math.prod, shapes.values())]
     parts = plan_counts(sizes, cost, given["adjacency"], of_scores=_scores in shapes)
     plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])
     budget = opened("private_score", plan, np.column_stack([*judged.values()]), people, given)
-    cells, edges = {**judged}, np.empty(0)
+    cells, edges = {**judged}, np.empty(0)  # the number of the cell or bin in which each row counts
     if _scores in judged:
         cells[_scores], edges = binned(judged[_scores], people, parts, budget)
     released, std = release_counts([*cells.values()], sizes, people, parts.counts, budget)
@@ -725,8 +730,8 @@ def _scores_of_counts(
             judged[_scores], edges, counts[_scores], std, people, parts.order, budget
         )
     for name in {*names} - {*values}:
-        of_counts, own = COUNTED[name].of_counts, counts[_outcomes]
-        values[name] = of_counts(own), std_of(of_counts, own, std)
+        of_counts, table = COUNTED[name].of_counts, counts[_outcomes]
+        values[name] = of_counts(table), std_of(of_counts, table, std)
     spent = budget.spent()
     return {name: PrivateScore(*values[name], 1.0, spent) for name in names}
 
@@ -734,7 +739,7 @@ def _scores_of_counts(
 def opened(
     name: str, plan: Plan, of_rows: np.ndarray, people: People | None, given: Mapping[str, Any]
 ) -> PrivacyBudget:
-    """Open a budget for losses of rows; with a seed, its noise is keyed by them, too."""
+    """Open the budget of a plan for losses of rows; with a seed, the losses key the noise, too."""
     counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
     seed = given["random_state"]
     warn_of_privacy(*checks.warnings_for_settings(plan.cost, counted, n_units, seed))
@@ -745,6 +750,6 @@ def opened(
 
 
 def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> NoiseSource:
-    """Return the source of noise; with a seed, it is keyed by the losses and the users, too."""
+    """Return the source of noise; with a seed, the losses and the users key the noise, too."""
     keyed = (losses,) if people is None else (losses, people.codes)
     return NoiseSource(seed, () if seed is None else digests(*keyed))

@@ -38,11 +38,11 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
-# With more fits of a step than this, a search warns that fits and choice are not reliable.
+# If a step has more fits than this, a search warns that its fits and its choice are not reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# Part of the choice's share that finds the clip level of `choose`.
+# Part of the share of the choice that the search for the clip level of `choose` gets.
 _RANGE_SHARE = 0.1  # not studied
-# The clip level is this quantile of the ranges of losses; with few rows a lower quantile.
+# The clip level is this quantile of the ranges of rows' losses; with few rows a lower quantile.
 _LEVEL_QUANTILE = 0.75  # not studied
 
 
@@ -260,7 +260,7 @@ def plan_choice_by_counts(
     unit: str,
     adjacency: str,
 ) -> Plan:
-    """Plan the choice by counts: of pairs in the wrong order, or of all outcomes."""
+    """Plan the choice by counts: of pairs in the wrong order for areas, else of outcomes."""
     n_classes = len(score.classes_for(scoring, last))
     if scoring == "roc_auc":
         change = sensitivity.misordered_pairs
@@ -274,25 +274,26 @@ def plan_choice_by_counts(
 
 
 def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
-    """Sum the weights of pairs, one row of each class, in the wrong order; ties count half."""
+    """Sum the weights of pairs of rows of both classes whose scores are in the wrong order.
+
+    A pair of equal scores counts half.
+    """
     order = np.argsort(scores[is_second])
     ordered = scores[is_second][order]
     weight_up_to = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
-    first, weights = scores[~is_second], weights[~is_second]
-    sides = (weight_up_to[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
+    first_class = scores[~is_second]
+    below = weight_up_to[np.searchsorted(ordered, first_class, side="left")]
+    up_to = weight_up_to[np.searchsorted(ordered, first_class, side="right")]
     # Weights are multiples of 2 ** -24, whose sums are exact.
-    return math.fsum((weights * sum(sides) / 2).tolist())
+    return math.fsum((weights[~is_second] * (below + up_to) / 2).tolist())
 
 
 def choose_by_counts(
     scoring: str, judged: np.ndarray, people: People | None, plan: Plan, budget: PrivacyBudget
 ) -> int:
-    """Choose the index of a candidate by counts.
-
-    The fewer pairs are in the wrong order, the larger is the area under the curve: the labels are
-    the same for all candidates.
-    """
+    """Choose the index of a candidate by counts, as `plan_choice_by_counts` plans the choice."""
     if isinstance(plan.parts, score.JudgedReleases):
+        # As candidates have the same labels, fewer pairs in the wrong order mean a larger area.
         weights = np.ones(len(judged)) if people is None else people.weights
         is_second = judged[:, 1] == 1
         pairs = [misordered(scores, is_second, weights) for scores in judged[:, ::2].T]

@@ -295,21 +295,23 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
     text = f"Input X contains NaN or infinity, which {what} refuses."
     if of_public or not public_rows.have_gaps(rows).any():
         text = public_rows.message_of(what, error)
+    is_left_out = text.endswith("it refuses.")  # the text of the error, which may show values
     # Which columns hold texts is public, but not which have missing values.
     texts = [one for one, kind in containers.types_of(rows) if kind]
-    if text.endswith("it refuses.") and not any(type(one) in _MAY_MIX for one in _leaves(step)):
+    if is_left_out and not any(type(one) in _MAY_MIX for one in _leaves(step)):
+        if of_public:
+            return of_public
         tags = [get_tags(one).input_tags for one in _leaves(step)]
-        if of_public or (texts and not any(one.string or one.categorical for one in tags)):
-            return of_public or f"{what} refuses its rows. {containers.flaw_of_columns(rows)}"
-    if texts and text.endswith("it refuses."):
+        if texts and not any(one.string or one.categorical for one in tags):
+            return f"{what} refuses its rows. {containers.flaw_of_columns(rows)}"
+    if texts and is_left_out:
         if rules.is_columns(step):
-            words = [
-                one
-                for _, part, columns in step.transformers
-                if any(hasattr(leaf, "build_analyzer") for leaf in _leaves(part))
-                for one in np.ravel(columns)
-            ]
-            texts = [one for one in texts if one in words] or texts
+            # Steps that split texts into words refuse gaps, so their columns are named.
+            split = list[Any]()
+            for _, part, columns in step.transformers:
+                if any(hasattr(leaf, "build_analyzer") for leaf in _leaves(part)):
+                    split += [*np.ravel(columns)]
+            texts = [one for one in texts if one in split] or texts
         text += (
             f" Fill gaps in {shortened(texts)} before the fit, as frame.fillna({{{texts[0]!r}: "
             "''}) does, or within the part, by make_pipeline(SimpleImputer(strategy='constant', "
@@ -360,16 +362,14 @@ def refuse_kinds_of_categories(
         encoder = next((one for one in _leaves(part) if type(one) is not SimpleImputer), None)
         if not isinstance(lists := getattr(encoder, "categories", "auto"), list):
             continue
-        kinds = list[tuple[Any, str]]()
+        kinds, are_blocks = list[tuple[Any, str]](), isinstance(rows, RowBlocks)
         with suppress(Exception):  # X may lack the columns, which is refused later
-            two = (
-                next(stand_ins(rows)) if isinstance(rows, RowBlocks) else public_rows.as_table(rows)
-            )
-            kinds = containers.spelled_kinds(two)
-            kinds = [kinds[i] for i in _get_column_indices(two, columns)] if columns else kinds
+            table = next(stand_ins(rows)) if are_blocks else public_rows.as_table(rows)
+            kinds = containers.spelled_kinds(table)
+            kinds = [kinds[i] for i in _get_column_indices(table, columns)] if columns else kinds
         for (column, kind), given in zip(kinds, lists, strict=False):
-            if reads_values and not (kind or isinstance(rows, RowBlocks)):
-                entries = np.ravel(columns_of(two, [column]))
+            if reads_values and not (kind or are_blocks):
+                entries = np.ravel(columns_of(table, [column]))
                 written = {str(one) for one in given if not isinstance(one, str)}
                 kind = "texts" * any(type(one) is str and one in written for one in entries)
             if kind and {isinstance(one, str) for one in given} == {kind == "numbers"}:
@@ -607,7 +607,7 @@ def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) ->
 
 
 def _as_wide(part: Any) -> Any:
-    """Return a public transformer with as many columns of output as a private part, or more."""
+    """Return a public transformer that stands for a private part; it returns no fewer columns."""
     n_components = getattr(part, "n_components", None)
     most = int(n_components) if isinstance(n_components, Integral) else None
     takes_gaps = bool(get_tags(part).input_tags.allow_nan)

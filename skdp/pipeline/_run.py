@@ -1,4 +1,4 @@
-"""Fit steps one after the other, each private one with its part of one cost."""
+"""Fit steps one after the other; each private step spends its part of one cost."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,19 +65,19 @@ class Run:
     X: Any
     y: Any
     targets: Any  # y before its transformation, also if X, in parts, contains it
-    seed: int | None  # the seeds of the fits are derived from it
-    classes_from_y: Sequence[str]  # names of the steps whose classes are the labels of y
+    seed: int | None  # from which the seeds of all fits are derived
+    classes_from_y: Sequence[str]  # names of the steps that take the labels of y as classes
     people: People | None  # the owner of each row, if whole users are protected
     users: Mapping[str, Any]  # arguments of fits: {"users": ids}, or {}
     is_plan_only: bool  # whether X is public and stands for `n_units` rows
     party: Party | None  # one of several owners of rows, in a federated fit
-    unit: str  # that all private steps protect
+    unit: str  # the unit that all private steps protect
     adjacency: str
-    n_units: int | None  # None stands for the number of rows of X
+    n_units: int | None  # number of protected units; None stands for the number of rows of X
 
     @property
     def enforced(self) -> bool:
-        """Whether no step relies on a promise: of public classes, or of an author."""
+        """Whether no step relies on a promise, by the caller about classes or by its author."""
         planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
         return not (self.classes_from_y or any(planned))
 
@@ -135,7 +135,7 @@ def prepare(
     unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
     people = None if is_plan_only else people_of(users, X, unit)
     if people is not None and isinstance(X, RowBlocks):
-        # Steps map blocks one by one, and a block does not know which entries of `users` it has.
+        # Steps map each block alone, without knowing which entries of `users` belong to its rows.
         raise ValueError(
             "Steps that share a budget need all rows in memory to protect users: pass X as an "
             "array or a sparse matrix, or fit one estimator to rows in parts."
@@ -182,9 +182,10 @@ def _check_categories(steps: Sequence[Step], rows: Any) -> None:
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
     """Return whether a ColumnTransformer may leave NaN, as the next step accepts NaN."""
-    following = [one.estimator for one in steps[number + 1 : number + 2]]
-    takes = any(hasattr(one, "fit") and get_tags(one).input_tags.allow_nan for one in following)
-    return takes and not rules.private_parts(steps[number].estimator)
+    if number + 1 == len(steps) or rules.private_parts(steps[number].estimator):
+        return False
+    following = steps[number + 1].estimator
+    return hasattr(following, "fit") and bool(get_tags(following).input_tags.allow_nan)
 
 
 # ------------------------------
@@ -196,13 +197,14 @@ class StepFacts:
     """A step, and what is known before its fit: its spec and data, or public facts."""
 
     step: Any
-    spec: Any = None  # of a private step; for the most columns, if a release decides their number
-    # Rows and data of the fit, if the step has validated its rows.
+    # Spec of a private step. If a release decides how many columns the step gets, the spec is that
+    # for the most columns, and `follows` names the release; otherwise `follows` is "".
+    spec: Any = None
+    follows: str = ""
+    # If the step has validated its rows: the rows, and the data that the validation returned.
     rows: Any = None
     data: Any = None
-    size: Any = None  # arguments of `_spec_of_size`, if the step has not validated its rows
-    # The release that decides how many columns the step gets; "" if their number is public.
-    follows: str = ""
+    size: Any = None  # otherwise the arguments of `_spec_of_size`
 
     @cached_property
     def plan(self) -> Plan:
@@ -245,9 +247,9 @@ def step_facts(
     """Return public facts about all steps; refuse steps and rows that a fit would refuse.
 
     Steps of the prefix are fitted. The first private step validates its rows, unless X is public;
-    `keeps_data` stores them for its fit. Up to this step, `like` is the mapped X. Behind it
-    (`is_behind`), `like` is public rows of the same kind, as wide as they may get if a release
-    decides the width; None behind a step that predicts.
+    with `keeps_data`, the facts keep these rows for its fit. Up to this step, `like` is the mapped
+    X. Behind it (`is_behind`), `like` is public rows of the same kind: if a release decides how
+    many columns there are, with the most columns; None if the columns are not known.
     """
     facts, like, n_rows, is_behind, released = list[StepFacts](), prefix.rows, 0, False, ""
     for number, step in enumerate(run.steps):
@@ -296,7 +298,7 @@ def step_facts(
 
 
 def _first_result(name: str, step: Any, like: Any) -> Any:
-    """Apply a step to pairs of public rows; return the result of the first pair that it accepts."""
+    """Return the result of a step for the first pair of public rows that it accepts."""
     branches = [*stand_ins(as_named(like))]
     for rows in branches:
         with suppress(ValueError):
@@ -305,22 +307,23 @@ def _first_result(name: str, step: Any, like: Any) -> Any:
 
 
 def _public_result(name: str, step: Any, rows: Any) -> Any:
-    """Return the result of a step that learns nothing, for rows."""
+    """Return the result of a step for rows, without fitting the step to their values."""
     if rules.is_stateless(step) or rules.is_columns(step):
         step = fitted_to_nothing(name, step, rows)
     return transformed([(name, step)], rows)
 
 
 def _shape_of(X: Any) -> tuple[int, int | None]:
-    """Return the number of rows and, if X has any, of features."""
+    """Return the number of rows and of features; None as the latter if X has one dimension."""
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
 
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
-    """Return public rows like a step's result, as wide as that may get; None if unknown.
+    """Return public rows like a step's result, with as many columns as it may have, or None.
 
-    `configured` is the step with its cost. `released` names the release that decides its width.
+    `configured` is the estimator of the step with its cost. `released` names the release that
+    decides how many columns it has. None means that the number of columns is not known.
     """
     if like is None or rules.is_passed_through(configured):
         return like
@@ -342,7 +345,7 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:
-    """Split public rows into the parts of the private rows, as rounding bounds depend on these."""
+    """Split public rows into parts like those of `like`, on which bounds on rounding depend."""
     if made is like or made is None or not isinstance(like, RowParts):
         return made
     is_sparse, n_columns, dtype = holds_sparse(made), made.shape[1], made.dtype
@@ -375,7 +378,7 @@ def warnings_of(run: Run, shares: Shares, facts: Sequence[StepFacts]) -> list[st
 
 
 def without_false_alarms(fitted: Sequence[Any]) -> None:
-    """Remove warnings of hidden or unequally scaled columns if the last step's error is small.
+    """Remove warnings of hidden or unlike columns if the last step is sure of a small error.
 
     Without a scaler, warnings of unlike columns stay, as the units of the columns matter.
     """
@@ -424,8 +427,8 @@ def fit_private(
 ) -> Fitted:
     """Fit the next step, which is private; `charge` charges a ledger with the cost of all steps.
 
-    A `DPPCA` or `DPTruncatedSVD` right behind a `DPStandardScaler` may correct the scales of this
-    scaler. Warnings from public facts are not stored: they were given before anything was spent.
+    A `DPPCA` or `DPTruncatedSVD` right behind a `DPStandardScaler` may correct the scales of the
+    scaler. Warnings from public facts are left out, as they were given before anything was spent.
     """
     number, one = len(prefix.fitted), known.step
     one._part = one._part._replace(charge=charge)
@@ -460,11 +463,11 @@ def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
 
 
 def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = None) -> Prefix:
-    """Append a fitted step to a prefix; with `scales`, correct a copy of the scaler before it."""
+    """Append a fitted step to a prefix; `scales` are factors that correct the scaler before it."""
     number, fitted, rows = len(prefix.fitted), prefix.fitted, prefix.rows
     is_last = number == len(run.steps) - 1
     if scales is not None:
-        # A copy, as other candidates of a search use the uncorrected scaler.
+        # A copy is corrected, as other candidates of a search use the scaler as it is.
         scaler = copy(fitted[-1])
         scaler.scale_ = scaler.scale_ * scales
         scaler.var_ = np.square(scaler.scale_)
@@ -475,7 +478,7 @@ def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = Non
 
 
 def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
-    """Return the rows that the next step gets."""
+    """Map rows by a fitted step; return the rows that the next step gets."""
     step = run.steps[number]
     if step.columns is not None:
         return X
@@ -511,12 +514,12 @@ def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     return clone(run.estimator).set_params(steps=steps)
 
 
-# Rounding may raise the cost of all fits above that of the whole by half of this fraction.
+# Rounding may raise the cost of all fits above the whole cost by up to half of this fraction.
 _ROUNDING = 2e-9  # not tuned
 
 
 def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> PrivacySpent:
-    """Return the record of the whole; the name of a release begins with the label of its fit."""
+    """Return one record of all fits, in which names of releases begin with the label of a fit."""
     labeled = [
         replace(one, releases=tuple(replace(r, name=f"{label}: {r.name}") for r in one.releases))
         for label, one in records.items()
@@ -543,8 +546,8 @@ def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger
     for step, one in zip(run.steps, fitted, strict=True):
         if step.is_private:
             one.privacy_spent_ = spent
-            # A later fit of the step alone costs what its parameters say. The seed is removed, as
-            # whoever has it can subtract the noise.
+            # If the step is fitted again alone, it costs what its parameters say. The seed is
+            # removed, as whoever has the seed can subtract the noise.
             if step.name in run.classes_from_y:
                 one.set_params(classes=None)
             one._part, one.ledger, one.random_state = None, ledger, None
@@ -572,7 +575,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
     ) -> tuple[PrivacySpent, Charge | None]:
         """Give the warnings that follow from public facts.
 
-        Return the record of the whole, without releases, and the function that charges a ledger.
+        Return the record of the whole cost, without releases, and the function that charges it.
         """
         n_units, counted = run.n_units or _num_samples(run.X), "rows"
         if run.people is not None:
@@ -595,7 +598,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         return whole, lambda _: self.ledger.charge(whole, what=name)
 
     def _set_features(self, model: Any) -> None:
-        # "passthrough" passes the columns on to the next step.
+        # The first step that is fitted has the features of X: steps before it change no columns.
         fitted = (one for _, one in getattr(model, "steps", ()) if hasattr(one, "fit"))
         first = next(fitted, model)
         for name in FEATURE_ATTRIBUTES:
