@@ -390,8 +390,6 @@ class DPPipeline(
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
             if isinstance(X, dict):
                 raise ValueError(DICT)
-            if not takes_texts and hasattr(X, "iloc") and X.ndim == 1:
-                raise ValueError("X has one dimension. Pass X.to_frame().T, or frame.iloc[[0]].")
             mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
             self._fitted()
             try:

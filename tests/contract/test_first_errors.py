@@ -174,7 +174,7 @@ SHOWN = {
     ),
     "a single row": (
         lambda: fitted(X).predict(NUMBERS.iloc[0]),
-        r"X has one dimension\. Pass .* frame\.iloc\[\[0\]\]",
+        r"Pass a frame, .* X\.iloc\[\[0\]\] of one row",
     ),
     "a single row as a dict": (
         lambda: fitted(X).predict({"age": 40}),
