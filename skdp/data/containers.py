@@ -59,10 +59,14 @@ RECORDS = (
     "An array of records is not accepted: pass pandas.DataFrame(X), or "
     "numpy.lib.recfunctions.structured_to_unstructured(X)."
 )
+TWICE = (
+    "A data frame has several columns of one name. Give each its own, as X.set_axis([...], axis=1) "
+    "does."
+)
 DICT = "X is a dict. Pass pandas.DataFrame(X) of columns, pandas.DataFrame([X]) of a row."
 #: Texts of errors that may be shown, as they contain no values.
 SAFE_TEXTS: tuple[str, ...] = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES)
-SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES)
+SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES, TWICE)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
@@ -98,7 +102,7 @@ def with_text(
 ) -> T:
     """Call a function; replace the text of an error, unless the type of the error is `unchanged`.
 
-    With a prefix, a text in `SAFE_TEXTS` is shown after the prefix.
+    With a prefix, a text in `SAFE_TEXTS` with which the error begins is shown after the prefix.
     """
     try:
         return function()
@@ -110,7 +114,8 @@ def with_text(
         kind = ValueError
         # Arguments of an error may be objects of any type, whose methods could raise other errors.
         texts = error.args if prefix is not None and type(error) is ValueError else ()
-        safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
+        first = next((one for one in texts if type(one) is str), "")
+        safe = (one for one in SAFE_TEXTS if first.startswith(one))
         text = next((f"{prefix}{one}" for one in safe), text)
     # Raised outside the handler, where Python would attach the original error.
     raise kind(text)
@@ -137,10 +142,7 @@ def checked_container(X: Any) -> Any:
         raise ValueError(LAZY)
     names = with_text(UNREADABLE, partial(names_of, X)) or ()
     if twice := [str(name) for name, n in Counter(names).items() if n > 1]:
-        raise ValueError(
-            f"A data frame has several columns of one name: {shortened(twice)}. Give each its own, "
-            "as X.set_axis([...], axis=1) does."
-        )
+        raise ValueError(f"{TWICE} Of one name are {shortened(twice)}.")
     X = X if isinstance(X, np.ndarray) else with_text(UNREADABLE, partial(_as_array, X))
     if isinstance(X, np.ndarray) and X.dtype.names:
         raise ValueError(RECORDS)

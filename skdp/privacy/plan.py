@@ -227,7 +227,18 @@ class PrivacyCost:  # numpydoc ignore=PR02
         return Search(name, "gaussian", share, change, std, shape=shape, grid=grid, remedy=remedy)
 
     def check(self, mechanism: str) -> None:
-        """Refuse an unknown mechanism, and one that needs a positive delta if delta is 0."""
+        """Refuse an unknown mechanism, and one that needs a positive delta if delta is 0.
+
+        Parameters
+        ----------
+        mechanism : str
+            Name of the mechanism.
+
+        Raises
+        ------
+        BudgetError
+            If the mechanism is unknown, or if it needs a positive delta and delta is 0.
+        """
         if mechanism not in _MECHANISMS:
             raise BudgetError(f"mechanism must be one of {_MECHANISMS}, got {mechanism!r}.")
         if self.is_pure and mechanism not in (*_PURE, CHOICE):
@@ -237,7 +248,25 @@ class PrivacyCost:  # numpydoc ignore=PR02
             )
 
     def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
-        """Refuse a share that is not positive, or too small to hide the rounding of the numbers."""
+        """Refuse a release of so many numbers that its noise cannot hide their rounding.
+
+        Parameters
+        ----------
+        name : str
+            What is released.
+        mechanism : str
+            How, as in :class:`skdp.privacy.Release`.
+        share : float
+            Share of the cost.
+        shape : tuple of int
+            Shape of what is released.
+
+        Raises
+        ------
+        BudgetError
+            If the share is not positive, does not admit the mechanism, or is too small for the
+            number of entries.
+        """
         if not share > 0:
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}, which must be positive."
@@ -295,7 +324,25 @@ class PrivacyCost:  # numpydoc ignore=PR02
         return scale * math.sqrt(joint_entries + 1)
 
     def guarantee(self, mechanism: str, share: float) -> float:
-        """Return the privacy parameter of a share: a mu, or an epsilon for pure mechanisms."""
+        """Return the privacy parameter of a share: a mu or, if privacy is pure, an epsilon.
+
+        Parameters
+        ----------
+        mechanism : str
+            Name of the mechanism.
+        share : float
+            Share of the cost.
+
+        Returns
+        -------
+        float
+            The mu or epsilon of the release.
+
+        Raises
+        ------
+        BudgetError
+            If the mechanism needs a positive delta and delta is 0.
+        """
         self.check(mechanism)
         if mechanism == CHOICE:
             # At the same mu, the exponential mechanism has twice the epsilon of Laplace noise.
@@ -305,7 +352,18 @@ class PrivacyCost:  # numpydoc ignore=PR02
         return self.mu * math.sqrt(share)
 
     def spent_mu(self, shares: Iterable[float]) -> float:
-        """Compute the mu that releases with these shares spend together."""
+        """Compute the mu of several releases together.
+
+        Parameters
+        ----------
+        shares : iterable of float
+            Share of each.
+
+        Returns
+        -------
+        float
+            The mu that they spend.
+        """
         if self.is_pure:
             mus = [pure_dp.mu_from_epsilon(self._pure_epsilon(share)) for share in shares]
             return min(self.mu, gaussian_dp.compose(mus))

@@ -139,9 +139,11 @@ class Search(Release):  # numpydoc ignore=PR02
         Share of all counts together.
     sensitivity, noise_std : float or None, default=None
         Sensitivity of the counts of a step together, and noise std of each count.
+    follows : object
+        Not used.
     shape : tuple of int, default=()
         Shape of what one step releases.
-    follows, may_be_skipped, sensitivity_of : object
+    may_be_skipped, sensitivity_of : object
         Not used.
     grid : ndarray of shape (n_points,)
         Ascending public numbers, one of which is the result.

@@ -16,8 +16,10 @@ from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
+    DPPersonalizedRegressor,
     DPStandardScaler,
     DPTraceClassifier,
+    DPTraceRegressor,
     DPTruncatedSVD,
     PrivacyLedger,
     PrivacyWarning,
@@ -42,6 +44,7 @@ TABLE = interaction_table([(user, "tea") for user in range(N)], items=["jam", "t
 SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes=["no", "yes"])
 MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
 OF_USERS = DPStandardScaler(privacy_unit="user")
+MIXED = [*range(N - 1), "unknown"]
 GAPS = np.where(X > 3, X, np.nan)
 TEXTS = ["tea", "some jam"] * (N // 2)
 SPELLED = make_dp_pipeline(CountVectorizer(vocabulary=["jam", "tea"]), CLASSIFIER)
@@ -352,7 +355,27 @@ SHOWN = {
     ),
     "columns of one name": (
         lambda: DPStandardScaler(bounds=ends()).fit(NUMBERS.set_axis(["age"] * 3, axis=1)),
-        r"several columns of one name: age\. Give each its own, as X.set_axis",
+        r"several columns of one name\. Give each .* Of one name are age\.",
+    ),
+    "an entry that is no number among numbers": (
+        lambda: DPStandardScaler(bounds=ends()).fit(NUMBERS.assign(age=MIXED)),
+        r"Column age holds texts.* pass pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
+    ),
+    "ids of users and items as features": (
+        lambda: DPTraceRegressor(rank=2).fit(NUMBERS[["age", "income"]].astype(int), X[:, 0]),
+        r"RankOneMatrices\.from_indices\(users, items, shape=\(n_users, n_items\)\)",
+    ),
+    "a column of users by another name": (
+        lambda: DPPersonalizedRegressor(1, user_column="who").fit(NUMBERS, X[:, 0]),
+        r"user_column='who' is no column of X: pass one of age, income, visits\.",
+    ),
+    "steps without names": (
+        lambda: skdp.DPPipeline([SCALER, CLASSIFIER]).fit(NUMBERS, Y),
+        r"got <list>; make_dp_pipeline takes estimators\.",
+    ),
+    "an item that is missing": (
+        lambda: interaction_table([("ann", "tea"), ("ben", None)], items=["tea"]),
+        r"leave out gaps by pairs\.dropna\(\)",
     ),
     "a column by another name": (
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, ["agee"])]), CLASSIFIER).fit(
@@ -386,6 +409,26 @@ def test_it_says_what_and_the_cure(case):
     call, text = SHOWN[case]
     with pytest.raises((TypeError, ValueError, skdp.exceptions.LedgerError), match=text):
         call()
+
+
+def test_the_cure_for_a_column_of_numbers_and_texts_loses_the_texts_alone():
+    kept = pd.to_numeric(
+        pd.Series(MIXED, dtype=object).astype(str).str.strip("$% "), errors="coerce"
+    )
+    np.testing.assert_array_equal(kept[:-1], MIXED[:-1])
+    assert kept.isna().sum() == 1
+
+
+def test_a_category_that_the_encoder_was_not_given_is_taken_after_the_cure():
+    encoder = OneHotEncoder(categories=[["A", "B"]])
+    parts = ColumnTransformer([("n", SCALER, ["age"]), ("t", encoder, ["town"])])
+    model = make_dp_pipeline(parts, CLASSIFIER).fit(FRAME, Y)
+    other = FRAME.assign(town="C")
+    with pytest.raises(ValueError, match="unknown categories") as refused:
+        model.predict(other)
+    assert "call set_params(handle_unknown='ignore')" in "".join(refused.value.__notes__)
+    model[0].named_transformers_["t"].set_params(handle_unknown="ignore")
+    assert model.predict(other).shape == (N,)
 
 
 @pytest.mark.skipif(coo_array([1.0]).ndim == 2, reason="older scipy has no sparse vectors")

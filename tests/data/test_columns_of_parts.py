@@ -12,7 +12,7 @@ import pytest
 from sklearn.preprocessing import Normalizer
 
 import skdp
-from skdp.data.containers import OTHER_COLUMNS
+from skdp.data.containers import OTHER_COLUMNS, TWICE
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
@@ -31,8 +31,16 @@ OTHERS = {
     "another order": FRAME[list("cba")],
     "another name": FRAME.rename(columns={"b": "d"}),
     "a name of another kind": FRAME.rename(columns={"b": 1}),
+    "a duplicate name": FRAME.set_axis(["a", "b", "b"], axis=1),
     "values as names": FRAME.set_axis([SECRET, "0.5", "1.5"], axis=1),
 }
+
+
+def flaw_of(case, make):
+    """Return the text for a part: dask compares columns with those that it declares first."""
+    return TWICE if case == "a duplicate name" and make != "dask" else OTHER_COLUMNS
+
+
 OF_OTHER_WIDTH = {
     "a column in front": FRAME.assign(z=1.0)[list("zabc")],
     "a column behind": FRAME.assign(z=1.0),
@@ -96,7 +104,7 @@ def test_a_part_with_other_columns_is_refused_before_anything_is_spent(case, mak
     before = dict(vars(estimator))
     text = refused(lambda: estimator.fit(rows_of(make, FRAME, other)))
     if case in OTHERS or make == "dask":
-        assert text.endswith(OTHER_COLUMNS)
+        assert text.endswith(flaw_of(case, make))
     assert ("Part 1" in text) == (make != "stream")
     assert vars(estimator) == before
     assert ledger.entries() == []
@@ -189,7 +197,7 @@ def test_in_a_later_pass_the_text_is_the_same_whatever_the_part_holds(
         assert len(ledger.entries()) == n_charged + 1
     assert len(texts) == 1, texts
     if case in OTHERS:
-        assert texts.pop().endswith(OTHER_COLUMNS)
+        assert texts.pop().endswith(flaw_of(case, make))
 
 
 METHODS = {

@@ -4,6 +4,7 @@ import copy
 import math
 import os
 import pickle
+import re
 import runpy
 import sys
 
@@ -43,6 +44,16 @@ def test_one_fit_of_the_whole_limit_fits_and_nothing_else(ledger):
     with pytest.raises(BudgetError, match="has less left: 0, at the delta of the ledger"):
         ledger.charge(Fit(1e-200, 1e-200))
     assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 1.3, 3.9])
+def test_the_epsilon_that_a_refusal_names_is_accepted(ledger, epsilon):
+    ledger.charge(a_fit(epsilon))
+    with pytest.raises(BudgetError) as refused:
+        ledger.charge(a_fit(4.0))
+    left = float(re.search(r"less left: ([\d.]+), at", str(refused.value))[1])
+    assert left == pytest.approx(ledger.remaining(), rel=1e-3)
+    ledger.charge(a_fit(left))
 
 
 @pytest.mark.parametrize("n_fits", [2, 3, 10, 97])
@@ -89,7 +100,7 @@ def test_a_ledger_of_pure_privacy_counts_epsilon(tmp_path):
     assert ledger.spent()[1] == pytest.approx(2.0)
     with pytest.raises(BudgetError):
         ledger.charge(pure.spent())
-    with pytest.raises(BudgetError, match="charge only fits with delta=0"):
+    with pytest.raises(BudgetError, match=r"delta=0 to it.*create\(\.\.\., delta=1e-6\)"):
         ledger.charge(a_fit(0.1))
 
 
