@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp import _validation as checks
-from skdp.data.containers import refuse_masked
+from skdp.data.containers import refuse_masked, refuse_repeated_names
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
 from skdp.exceptions import BudgetError, warn_of_privacy, warnings_together
@@ -27,7 +27,7 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
-from skdp.privacy.releases import Charge as Charge  # other rooms import it from here
+from skdp.privacy.releases import Charge
 from skdp.privacy.sensitivity import ADJACENCIES
 from skdp.privacy.shares import Party
 from skdp.units import Unit
@@ -705,6 +705,7 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         # The error names the type only: the value may be data.
         kind = like.__name__ if isinstance(like, type) else type(like).__name__
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
+    refuse_repeated_names(like)
     if n_features is None:
         raise TypeError("n_features must be given, or like, an X of any length with its columns.")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)

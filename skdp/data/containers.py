@@ -140,9 +140,7 @@ def checked_container(X: Any) -> Any:
         raise ValueError(COLLECTION)
     if type(X).__name__ == "LazyFrame":
         raise ValueError(LAZY)
-    names = with_text(UNREADABLE, partial(names_of, X)) or ()
-    if twice := [str(name) for name, n in Counter(names).items() if n > 1]:
-        raise ValueError(f"{TWICE} Of one name are {shortened(twice)}.")
+    refuse_repeated_names(X)
     X = X if isinstance(X, np.ndarray) else with_text(UNREADABLE, partial(_as_array, X))
     if isinstance(X, np.ndarray) and X.dtype.names:
         raise ValueError(RECORDS)
@@ -214,10 +212,24 @@ def _nullable(kind: Any) -> Any:
 
 def names_of(X: Any) -> list[Any] | None:
     """Return the column names of a data frame, of any type; None for other objects."""
-    is_frame = any(map(partial(hasattr, X), ("iloc", "__dataframe__", "__arrow_c_stream__")))
-    # In a table of pyarrow, `columns` has the values, and `column_names` the names.
-    names = getattr(X, "column_names", getattr(X, "columns", None)) if is_frame else None
+    # pandas takes other attributes for labels: `column_names` of a frame may be a column, and
+    # `columns` of a Series an entry. In a table of pyarrow, `columns` has the values.
+    names = None
+    if hasattr(X, "iloc"):
+        names = X.columns if X.ndim == 2 else None
+    elif hasattr(X, "__dataframe__") or hasattr(X, "__arrow_c_stream__"):
+        names = getattr(X, "column_names", getattr(X, "columns", None))
     return None if names is None else list(names)
+
+
+def refuse_repeated_names(X: Any) -> None:
+    """Refuse a data frame with several columns of one name."""
+
+    def _repeated() -> list[str]:
+        return [str(name) for name, n in Counter(names_of(X) or ()).items() if n > 1]
+
+    if repeated := with_text(UNREADABLE, _repeated):
+        raise ValueError(f"{TWICE} Of one name are {shortened(repeated)}.")
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:

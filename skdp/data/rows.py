@@ -515,21 +515,22 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         If users are protected, the view has one row of every k-th user. The view of a stream keeps
         all rows, since each pass reads the whole stream anyway.
         """
-        people: People | None = None
-        chosen: Any
         if self.people is not None:
-            if not self.source.is_repeatable:
-                return self
-            chosen, people = self.people.sample(at_most)
-            source = self.source.at(chosen)
-        else:
-            step = math.ceil(self.n_rows / at_most)
-            chosen = slice(None, None, step)
-            source = self.source if step == 1 else self.source.every(step)
-            if source is self.source:
-                return self
+            return self._sample_of_people(self.people, at_most)
+        step = math.ceil(self.n_rows / at_most)
+        source = self.source if step == 1 else self.source.every(step)
+        if source is self.source:
+            return self
+        norms = None if self.cache.norms is None else self.cache.norms[::step]
+        return replace(self, source=source, cache=RowCache(norms))
+
+    def _sample_of_people(self, people: People, at_most: int) -> "Rows":
+        if not self.source.is_repeatable:
+            return self
+        chosen, sample = people.sample(at_most)
         norms = None if self.cache.norms is None else self.cache.norms[chosen]
-        return replace(self, source=source, cache=RowCache(norms), people=people)
+        source, cache = self.source.at(chosen), RowCache(norms)
+        return replace(self, source=source, cache=cache, people=sample)
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]

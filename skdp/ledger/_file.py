@@ -197,6 +197,8 @@ END;
 
 def create_file(path: str, head: dict[str, Any]) -> None:
     """Make the file of a new ledger in one transaction; an existing file is never replaced."""
+    if not os.path.isdir(folder := os.path.dirname(path)):
+        raise LedgerError(f"The folder {folder!r} does not exist: make it before the ledger.")
     try:
         # After an interruption, `new_file` removes the incomplete file, which has no charges yet.
         with new_file(path, 0o660), connected(path, partial(_failed, path)) as database:
@@ -205,10 +207,6 @@ def create_file(path: str, head: dict[str, Any]) -> None:
             database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
             insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
             database.execute("COMMIT")
-    except FileNotFoundError:
-        raise LedgerError(
-            f"The folder {os.path.dirname(path)!r} does not exist: make it before the ledger."
-        ) from None
     except FileExistsError:
         raise LedgerError(
             f"There is a file at {path!r}. If it is a ledger, PrivacyLedger(path) opens it; a new "

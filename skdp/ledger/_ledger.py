@@ -83,6 +83,9 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
     """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
     rounded = format(Context(4, ROUND_FLOOR).create_decimal_from_float(left).normalize(), "f")
+    cure = "Its limit is spent."
+    if left:
+        cure = "Pass a smaller epsilon, as remaining(delta=...) of the ledger computes it."
     of_tail = of_search = ""
     if spent.delta_tail:
         tail = f"{spent.delta_tail:.4g} of delta"
@@ -92,7 +95,7 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
         f"{rounded}, at the delta of the ledger.{of_tail} Nothing has been released or charged. "
-        f"{'Pass epsilon=ledger.remaining().' if left else 'Its limit is spent.'}{of_search}"
+        f"{cure}{of_search}"
     )
 
 
@@ -241,9 +244,9 @@ class PrivacyLedger:
         ValueError
             If an argument is out of range.
         LedgerError
-            If there is a file at `path`, or the file cannot be written.
+            If there is a file at `path`, its folder does not exist, or it cannot be written.
         OSError
-            If the folder does not exist, or the system permits no new file in it.
+            If the system permits no new file in the folder.
         """
         limit = file.Limit.of(epsilon, delta)
         units = [unit] if isinstance(unit, str) else list(unit)

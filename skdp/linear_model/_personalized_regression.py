@@ -229,12 +229,10 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     n_columns, names = X.shape[1], list(getattr(X, "columns", ()))
     if isinstance(user_column, str):
         if names.count(user_column) != 1:
-            raise ValueError(
-                f"user_column={user_column!r} is no column of X: pass one of {shortened(names)}."
-                if names
-                else f"user_column={user_column!r} is a name, and X has none: pass the place of "
-                "the column."
-            )
+            cure = "X has no names, so pass the place of the column."
+            if names:
+                cure = f"Pass one of {shortened([*map(str, names)])}."
+            raise ValueError(f"user_column={user_column!r} is no column of X. {cure}")
         user_column = names.index(user_column)
     if not -n_columns <= user_column < n_columns:
         raise ValueError(

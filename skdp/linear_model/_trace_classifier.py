@@ -92,20 +92,17 @@ def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, (spec.n_features,), bound, change)
     centered_norm = logistic_plan.plan_norm(spec, "clip norm around the mean")
     bound = bound if centered_norm is None else centered_norm.name
-    bound = _norm_beside(bound) if isinstance(bound, float) else bound
-    shape: tuple[int, ...] = (spec.n_features + 1,)
-    start = plan_sum(spec, "class difference", _START_SHARE, shape, bound, change)
-    distance, shape = sensitivity.count_distance, _SPREADS.shape
-    spread = spec.cost.release(
-        "median score", "exponential", _SPREAD_SHARE, distance, {}, shape=shape
-    )
+    beside = _norm_beside(bound) if isinstance(bound, float) else bound
+    start = plan_sum(spec, "class difference", _START_SHARE, (spec.n_features + 1,), beside, change)
+    by, distance, n_sizes = "exponential", sensitivity.count_distance, _SPREADS.shape
+    spread = spec.cost.release("median score", by, _SPREAD_SHARE, distance, {}, shape=n_sizes)
     within = spec.cost.release(
         "scores within bounds", "gaussian", _WITHIN_SHARE, sensitivity.count, {}
     )
     last = spread, within, logistic_plan.plan_losses(spec)
     count, share = logistic_plan.n_steps(spec), left_of(norm, mean, centered_norm, start, *last)
-    shape, level = (spec.rank * sum(spec.matrix_shape) + 1,), gradient_clip(spec)
-    gradients = plan_steps(spec, count, "tangent gradient", share, shape, level)
+    size, level = (spec.rank * sum(spec.matrix_shape) + 1,), gradient_clip(spec)
+    gradients = plan_steps(spec, count, "tangent gradient", share, size, level)
     return TraceClassReleases(norm, mean, centered_norm, start, gradients, *last)
 
 

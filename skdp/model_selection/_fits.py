@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import joblib
 from sklearn.base import clone
 
-from skdp._estimator import Charge, announce_fits, plan_of
+from skdp._estimator import announce_fits, plan_of
 from skdp.data.people import ids_in_memory
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._spec import RowsSpec
@@ -20,6 +20,7 @@ from skdp.pipeline._shares import Shares, Step, shares_of
 from skdp.privacy import PrivacySpent
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
+from skdp.privacy.releases import Charge
 
 # ------------------------------
 # Candidates, and the fits of steps that several candidates share.

@@ -388,10 +388,10 @@ class DPPipeline(
             if takes_texts and len(getattr(X, "shape", [0])) > 1:
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
+            self._fitted()
             if isinstance(X, dict):
                 raise ValueError(DICT)
             mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
-            self._fitted()
             try:
                 made = super()._applied(name, mapped, *more)
             except Exception as error:

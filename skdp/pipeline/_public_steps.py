@@ -508,14 +508,14 @@ def _check_has_columns(name: str, rows: Any, columns: Any) -> None:
     listed = columns if type(columns) is list else [columns] * isinstance(columns, str)
     n, by_name = sum(public_rows.shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
     texts = [one for one in containers.names_of(rows) or () if isinstance(one, str)]
-    # Column names that occur twice have become numbers.
+    # Rows without names do not say which of the named columns they lack.
     known = {*range(-n, n), *texts} if texts or not by_name else listed
     lacking = [one for one in listed if one not in known]
     more = ", or is sparse and not in CSR, which X.tocsr() makes"
     if lacking:
         more = f"; it has {shortened(texts)}" * bool(texts)
     elif by_name:
-        more = ", or has one of them twice. An array has columns by number: pass [0, 1] or so"
+        more = ". An array has columns by number: pass [0, 1] or so"
     flaw = (
         f"Step {name!r}: X, or the like of a plan, does not have the columns "
         f"{lacking or columns!r}{more}."

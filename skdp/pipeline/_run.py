@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from skdp import _estimator
-from skdp._estimator import Charge, Part, PlannedEstimator
+from skdp._estimator import Part, PlannedEstimator
 from skdp._validation import warnings_for_settings
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
@@ -47,6 +47,7 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
+from skdp.privacy.releases import Charge
 from skdp.privacy.shares import Party
 
 #: Attributes that scikit-learn sets on an estimator when it validates X.

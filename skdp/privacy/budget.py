@@ -260,13 +260,17 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         seed = self._noise_source.fingerprint
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
         # The record that is charged to the ledger: its mu is that of all planned releases.
-        in_both = ("epsilon", "delta", "delta_tail", "unit", "adjacency", "enforced")
         self._full_record = PrivacySpent(
+            epsilon=self.cost.epsilon,
+            delta=self.cost.delta,
             mu=self.cost.mu,
+            unit=plan.unit,
+            adjacency=plan.adjacency,
             seed_fingerprints=() if seed is None else (seed,),
             releases=(),
+            enforced=plan.enforced,
+            delta_tail=self.cost.delta_tail,
             guessable=self._noise_source.is_guessable,
-            **{name: getattr(plan, name) for name in in_both},
         )
         self._nodes = nodes_of(plan.parts)
         self._releases: list[Release] = []

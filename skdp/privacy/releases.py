@@ -536,15 +536,17 @@ def as_html(text: str) -> str:
 
 def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
     """Return lines on what weakens the guarantee of a record or a plan, `notes` among them."""
-    tail = f"{spent.delta_tail:.4g} of delta for a tail event, which mu leaves out"
-    applies = {
-        "no privacy: epsilon is inf": math.isinf(spent.epsilon),
-        f"weak: an epsilon above {_WEAK:g} promises little": _WEAK < spent.epsilon < math.inf,
-        tail: spent.delta_tail > 0,
-        **dict.fromkeys(notes, True),
-        "promised, not enforced: bounds, classes, or an author's word": not spent.enforced,
-    }
-    return [caution for caution in applies if applies[caution]]
+    lines = list[str]()
+    if math.isinf(spent.epsilon):
+        lines.append("no privacy: epsilon is inf")
+    elif spent.epsilon > _WEAK:
+        lines.append(f"weak: an epsilon above {_WEAK:g} promises little")
+    if spent.delta_tail > 0:
+        lines.append(f"{spent.delta_tail:.4g} of delta for a tail event, which mu leaves out")
+    lines += notes
+    if not spent.enforced:
+        lines.append("promised, not enforced: bounds, classes, or an author's word")
+    return lines
 
 
 def _shared_in_mu(record: PrivacySpent, total: float) -> list[Release]:

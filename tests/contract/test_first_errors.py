@@ -367,7 +367,19 @@ SHOWN = {
     ),
     "a column of users by another name": (
         lambda: DPPersonalizedRegressor(1, user_column="who").fit(NUMBERS, X[:, 0]),
-        r"user_column='who' is no column of X: pass one of age, income, visits\.",
+        r"user_column='who' is no column of X\. Pass one of age, income, visits\.",
+    ),
+    "a column of users among numbered ones": (
+        lambda: DPPersonalizedRegressor(1, user_column="who").fit(pd.DataFrame(X), X[:, 0]),
+        r"user_column='who' is no column of X\. Pass one of 0, 1, 2\.",
+    ),
+    "one number as the ends of two columns": (
+        lambda: DPStandardScaler(bounds=5).fit(X[:, :2]),
+        r"bounds=5 must be \(low, high\)",
+    ),
+    "columns of one name in a plan": (
+        lambda: DPStandardScaler().plan(N, 3, like=NUMBERS.set_axis(["age"] * 3, axis=1)),
+        r"several columns of one name\. .* Of one name are age\.",
     ),
     "steps without names": (
         lambda: skdp.DPPipeline([SCALER, CLASSIFIER]).fit(NUMBERS, Y),
@@ -385,7 +397,7 @@ SHOWN = {
     ),
     "names of an array": (
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, ["age"])]), CLASSIFIER).fit(X, Y),
-        r"columns \['age'\], .* An array has columns by number: pass \[0, 1\]",
+        r"columns \['age'\]\. An array has columns by number: pass \[0, 1\]",
     ),
     "dates in blocks": (
         lambda: SCALER.fit(

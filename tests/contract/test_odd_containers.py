@@ -8,9 +8,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.sparse import coo_matrix
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 
 import skdp
+from skdp.data.containers import checked_container
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -150,3 +152,42 @@ def test_data_frames_of_delayed_parts_are_fitted():
         assert skdp.DPLinearRegression().fit(rows[["a", "b"]], rows["c"]).coef_.shape == (2,)
         model = skdp.make_dp_pipeline(skdp.DPStandardScaler(), skdp.DPPCA(1)).fit(rows)
         assert model.transform(rows).compute().shape == (N, 1)
+
+
+@pytest.mark.parametrize("label", ["columns", "column_names"])
+def test_labels_of_pandas_that_are_names_of_attributes_show_no_values(label):
+    """Labels of an index are attributes of a Series, and names of columns of a data frame."""
+    index = [label, *map(str, range(1, N))]
+    labels = pd.Series(["yessir", "no"] * (N // 2), index=index)
+    model = skdp.DPLogisticRegression(classes=["yessir", "no"], random_state=2**99)
+    np.testing.assert_array_equal(
+        model.fit(X, labels).predict(X), clone(model).fit(X, labels.tolist()).predict(X)
+    )
+    users = pd.Series([f"{i // 2:02d}aa" for i in range(N)], index=index)
+    people = skdp.DPStandardScaler(privacy_unit="user", random_state=2**99)
+    given, plain = (clone(people).fit(X, users=ids) for ids in (users, users.tolist()))
+    np.testing.assert_array_equal(given.mean_, plain.mean_)
+    frame = pd.DataFrame(X, columns=["a", "b", label]).assign(**{label: 17.5})
+    fitted = skdp.DPStandardScaler(random_state=2**99).fit(frame)
+    assert list(fitted.feature_names_in_) == ["a", "b", label]
+    with pytest.raises(ValueError, match=r"no pair \(low, high\) for b") as refused:
+        skdp.DPStandardScaler(bounds={"a": (0, 1), label: (0, 1)}).fit(frame)
+    assert "17.5" not in str(refused.value)
+
+
+class Talkative(str):
+    """A name of a column whose errors show values."""
+
+    def __hash__(self):
+        raise KeyError("SECRET 17.5")
+
+
+def test_errors_of_names_are_not_shown():
+    class Frame(pd.DataFrame):
+        @property
+        def columns(self):
+            return [Talkative("a"), Talkative("b")]
+
+    with pytest.raises(ValueError, match="The data cannot be read") as refused:
+        checked_container(Frame(X))
+    assert "SECRET" not in str(refused.value)

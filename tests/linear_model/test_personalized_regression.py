@@ -412,7 +412,7 @@ def test_ids_that_are_no_ids_are_refused():
         ({}, groups + 2.0**60, "too large for float64"),
         ({}, groups.reshape(20, -1), "groups must have one dimension"),
         ({"user_column": 1}, groups, "are fractions"),
-        ({"user_column": "user"}, None, "is a name, and X has none"),
+        ({"user_column": "user"}, None, "X has no names, so pass the place"),
         ({"user_column": 12}, None, "must be a column of X, from -8 to 7"),
         ({"n_components": 9}, groups, "n_components=9 must be at most n_features=8"),
         ({"n_components": 0, "mean_head": False}, groups, "mean_head=False leaves out"),

@@ -142,8 +142,10 @@ class NoisyMatrix:
         # One unit may change the rounding of all rows of the product, as it decides which zeros a
         # sparse matrix leaves out, and so the order of additions.
         is_laplace = release.mechanism == "laplace"
-        n_rows = self.shape[1] if is_laplace else math.sqrt(self.shape[1])
-        rounding = self._rounding(self._rows.depth, norms) * n_rows
+        # Laplace noise hides the sum over all rows of the product, Gaussian noise the root of it.
+        n_rows = self.shape[1]
+        factor = n_rows if is_laplace else math.sqrt(n_rows)
+        rounding = self._rounding(self._rows.depth, norms) * factor
         change = self._unit.rmatmul(norms, is_laplace=is_laplace)
         value = self._rows.rmatmul(basis)
         noisy, noise_std = self.budget.release(release, value, change, rounding)
