@@ -1,7 +1,6 @@
 """Checks and conversions of the containers of data: arrays, sparse matrices, frames, files."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -60,8 +59,8 @@ RECORDS = (
     "numpy.lib.recfunctions.structured_to_unstructured(X)."
 )
 TWICE = (
-    "A data frame has several columns of one name. Give each its own, as X.set_axis([...], axis=1) "
-    "does."
+    "A data frame has several columns of one name, which X.columns[X.columns.duplicated()] lists. "
+    "Give each its own, as X.set_axis([...], axis=1) does."
 )
 DICT = "X is a dict. Pass pandas.DataFrame(X) of columns, pandas.DataFrame([X]) of a row."
 #: Texts of errors that may be shown, as they contain no values.
@@ -102,7 +101,7 @@ def with_text(
 ) -> T:
     """Call a function; replace the text of an error, unless the type of the error is `unchanged`.
 
-    With a prefix, a text in `SAFE_TEXTS` with which the error begins is shown after the prefix.
+    With a prefix, a text in `SAFE_TEXTS` is shown after the prefix.
     """
     try:
         return function()
@@ -114,8 +113,7 @@ def with_text(
         kind = ValueError
         # Arguments of an error may be objects of any type, whose methods could raise other errors.
         texts = error.args if prefix is not None and type(error) is ValueError else ()
-        first = next((one for one in texts if type(one) is str), "")
-        safe = (one for one in SAFE_TEXTS if first.startswith(one))
+        safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
         text = next((f"{prefix}{one}" for one in safe), text)
     # Raised outside the handler, where Python would attach the original error.
     raise kind(text)
@@ -223,13 +221,9 @@ def names_of(X: Any) -> list[Any] | None:
 
 
 def refuse_repeated_names(X: Any) -> None:
-    """Refuse a data frame with several columns of one name."""
-
-    def _repeated() -> list[str]:
-        return [str(name) for name, n in Counter(names_of(X) or ()).items() if n > 1]
-
-    if repeated := with_text(UNREADABLE, _repeated):
-        raise ValueError(f"{TWICE} Of one name are {shortened(repeated)}.")
+    """Refuse a data frame with several columns of one name; of a part, no name may be shown."""
+    if with_text(UNREADABLE, lambda: len(names := names_of(X) or ()) > len(set(names))):
+        raise ValueError(TWICE)
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
@@ -335,7 +329,7 @@ CURES = {
     "categories": f"{_ENCODE}.",
     "texts": (
         f"{_ENCODE}. If they are numbers, pass "
-        "pandas.to_numeric(X['name'].astype(str).str.strip('$% '), errors='coerce'), which makes "
+        "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce'), which makes "
         "gaps of other texts; commas between thousands need .str.replace(',', '') after .strip, "
         "and decimal commas pandas.read_csv(path, decimal=','). If they are dates, pass "
         "(pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC'))"

@@ -118,13 +118,13 @@ def test_targets_of_a_part_say_what_they_are():
 @pytest.mark.parametrize(
     "twins", [pd.DataFrame(X, columns=["a", "b", "a"]), pa.table([*X.T], names=["a", "b", "a"])]
 )
-def test_two_columns_of_one_name_are_refused_with_the_name(twins):
+def test_two_columns_of_one_name_are_refused(twins):
     pca = skdp.make_dp_pipeline(skdp.DPPCA(1))
     for model in (skdp.DPStandardScaler(), skdp.DPCovariance(), skdp.DPPCA(1), pca):
-        with pytest.raises(ValueError, match=r"columns of one name\. .* X\.set_axis.* are a\."):
+        with pytest.raises(ValueError, match=r"columns of one name, .* X\.set_axis"):
             model.fit(twins)
     fitted = skdp.DPPCA(1, random_state=2**99).fit(pd.DataFrame(X, columns=list("abc")))
-    with pytest.raises(ValueError, match="Of one name are a"):
+    with pytest.raises(ValueError, match="several columns of one name"):
         fitted.transform(twins)
 
 
