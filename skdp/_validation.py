@@ -383,7 +383,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         advice = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
         if message.startswith("y "):
             advice = " Pass the column itself, as frame['label'], and no text."
-    elif isinstance(X, dict):
+    elif isinstance(X, dict) and not issparse(X):
         message = containers.DICT
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import _fit_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline, _name_estimators
@@ -389,7 +390,7 @@ class DPPipeline(
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
             self._fitted()
-            if isinstance(X, dict):
+            if isinstance(X, dict) and not issparse(X):  # a sparse matrix of keys is a dict, too
                 raise ValueError(DICT)
             mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
             try:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, dok_array, dok_matrix
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
@@ -805,3 +805,10 @@ def test_rows_in_half_precision_do_not_overflow_in_public_steps():
     np.testing.assert_array_equal(halves[-1].coef_, singles[-1].coef_)
     for X in (rows, rows.astype("f4"), rows.astype("f8")):
         np.testing.assert_allclose(halves.predict_proba(X), singles.predict_proba(X), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [dok_array, dok_matrix])
+def test_a_sparse_matrix_that_is_a_dict_is_no_dict_of_columns(kind):
+    rows = csr_array(np.abs(X) * (X > 1))
+    model = make_dp_pipeline(DPTruncatedSVD(2), CLASSIFIER).fit(rows, Y)
+    np.testing.assert_array_equal(model.predict(kind(rows)), model.predict(rows))

@@ -119,7 +119,7 @@ _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 # There are far rows if their count exceeds `_FAR_DEVIATIONS` standard deviations of its noise. Far
 # rows are *giants* if there are few rows of medium length, relative to the number of giants: the
 # ratio is at most `_BETWEEN`, so that the lengths have a gap and no long tail.
-_FAR_DEVIATIONS, _BETWEEN = 2.5, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
+_FAR_DEVIATIONS, _BETWEEN = 3.0, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 
 def clipping_facts(
