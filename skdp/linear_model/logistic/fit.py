@@ -1,4 +1,4 @@
-"""A logistic fit: a released moment whitens the rows, then a descent follows."""
+"""The fit of a logistic regression: whiten rows by a released second moment, then descend."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -35,29 +35,34 @@ from skdp.privacy.releases import Search, warnings_for_ends
 # ------------------------------
 # Warnings, from public facts and released values.
 
-#: Warning of classes that are taken from the data.
+#: Warning of a fit whose classes are the labels that occur in the data.
 LABELS_BECOME_PUBLIC = (
     "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
     "fit, and is not protected. Pass classes, a list of all possible labels."
 )
-# A class is probably lost if its records times mu, over the coefficients, are below
-# `_LEAST_OF_CLASS`, and its records below `_LEAST_OF_DUE` of an equal share: with two classes, the
-# area under the curve is then .5 to .85 instead of .9. Not studied.
+# Noise may hide a class, and the fit warns, if two numbers are small. The first is the number of
+# its records, times mu, per coefficient: below `_LEAST_OF_CLASS`. The second is its frequency,
+# relative to that of equally frequent classes: below `_LEAST_OF_DUE`. With two classes, the area
+# under the ROC curve is then .5 to .85 instead of .9. Not studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
-# If all records times mu are fewer, for each coefficient, no warning names classes; not studied.
+# No warning names rare classes if the strength of the fit, the number of all records times mu per
+# coefficient, is below this: then noise hides all classes. Not studied.
 _LEAST_STRENGTH = 12.0
-# The gain of a model is the part of the log loss of the class frequencies that it saves. A gain
-# below `LEAST_GAIN` is negligible; with one above `CLEAR_GAIN`, the model tells classes apart.
+# The gain of a model is 1 minus the ratio of its log loss to the log loss of constant predictions,
+# the class frequencies. A gain below `LEAST_GAIN` is negligible. A model with a gain above
+# `CLEAR_GAIN` tells classes apart.
 LEAST_GAIN, CLEAR_GAIN = 0.05, 0.25  # not studied
-# A fit surely misses little if its gain is at least `SURE_GAIN`; or if the gain is at least
-# `_SURE_WITH`, and at most the part `_LITTLE_NOISE` of the mean square of its scores is noise.
+# A fit is sure, and gives fewer warnings, if its gain is at least `SURE_GAIN`. It is also sure if
+# the gain is at least `_SURE_WITH` and noise is at most the fraction `_LITTLE_NOISE` of the mean
+# square of its scores.
 SURE_GAIN, _SURE_WITH, _LITTLE_NOISE = 0.75, 0.15, 0.035  # benchmarks/classification/alarms.md
-#: First words of a warning. Behind a scaler, a fit that surely misses little does not give it.
+#: First words of a warning. A pipeline drops it if a scaler stands before the fit and the fit is
+#: sure, that is, if released losses show that it misses little.
 UNLIKE_COLUMNS = "A few columns may decide alone"
 
 
 def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
-    """Warn that labels become public, and that records are too few to find a clipping norm."""
+    """Warn if labels become public, or if records are too few to find a clipping norm."""
     if not spec.unit.is_enforced:
         yield LABELS_BECOME_PUBLIC
     if logistic_plan.is_norm_guessed(spec):
@@ -75,10 +80,16 @@ def warnings_for_fit(
 ) -> Iterator[str]:
     """Warn of hidden or unlike columns, rare classes and small gains, from released values.
 
-    If a fit `is_sure`, released losses show that it finds even the rarer one of two classes.
+    Parameters
+    ----------
+    fractions : ndarray of shape (n_classes,)
+        Noisy frequencies of the classes.
+    gain : float
+        1 minus the ratio of the log loss of the model to that of the class frequencies.
+    is_sure : bool
+        Whether released losses show that the fit finds even the rarer one of two classes.
     """
     units = spec.unit.counted
-    # Noise hides the variances of the rows along all directions.
     if gain < CLEAR_GAIN and not whitening.is_clear:
         smaller = "" if spec.row_norm is None else "a smaller row_norm, "
         yield (
@@ -95,7 +106,7 @@ def warnings_for_fit(
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare) and not (is_sure and spec.n_classes == 2):
-        # The warning gives indices of classes, as labels may be private labels of y.
+        # The warning shows indices instead of labels, which may be private values of y.
         shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
         yield (
             f"{len(rare)} of {spec.n_classes} classes ({shown}) may be lost in the noise: they "
@@ -117,28 +128,37 @@ def no_better(spec: LogisticSpec) -> str:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# Gradients are clipped to the norm of the gradient at a row as long as the clipping norm, if its
-# wrong classes together have this probability.
+# Clip level of gradients: the norm of the gradient of a row whose norm is the clipping norm, and
+# whose wrong classes together have this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
-# Clipped gradients flatten the loss, and so do noisy weights. Its curvature is assumed to be this
-# part of the largest curvature, that at the class fractions. With few records the part is
-# `_CURVATURE`; with more it rises as less is clipped, up to `_LARGEST_CURVATURE`. If records times
-# mu, for each coefficient, are below `_WEAK_OF_TWO` or `_WEAK_OF_MORE` (for more classes), it is
-# `_CURVATURE_OF_WEAK`, as little signal is left: benchmarks/classification/constants.md.
+# Clipping and noise make the loss flatter. Its assumed curvature is a fraction of its largest one,
+# the curvature where all predictions are the class frequencies. The fraction is `_CURVATURE` with
+# few records, and rises to `_LARGEST_CURVATURE` with more, of which fewer are clipped. The fraction
+# is `_CURVATURE_OF_WEAK` if the strength, records times mu per coefficient, is below `_WEAK_OF_TWO`
+# with two classes, or below `_WEAK_OF_MORE` with more: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
-# Step length. Descents on whitened rows diverge from 8 on with two classes, and from 4 on with
-# more: benchmarks/classification/constants.md.
+# Step lengths: with two classes, and with more, for which the length grows by `_STEP_A_CLASS` with
+# each class, up to `_LARGEST_STEP`. Descents on whitened rows diverge from 8 on with two classes,
+# and from 4 on with more: benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records, whose gradients are clipped to the norm `level` and summed.
+    """Records of whitened rows, and the clipped sum of their gradients.
 
-    The kernel `shrinking` returns, for each row, its clip weight and the largest norm of residuals;
-    both are 0 for null records. Rows minus their mean have norms of at most `longest`. Steps add to
-    the weights `base` of whitened rows, those of a prior.
+    Attributes
+    ----------
+    level : float
+        Norm to which the gradient of a record is clipped.
+    longest : float
+        Largest norm of a row minus the mean row.
+    shrinking : callable
+        For each row of a block, the clip weight of the row and the largest norm of its residuals.
+        Both are 0 for a null record.
+    base : ndarray of shape (n_features + 1, n_columns) or float
+        Weights of a prior, to which the steps add.
     """
 
     view: LabeledRows
@@ -151,15 +171,15 @@ class WhitenedRecords:
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         """Sum the clipped gradients of whitened rows; the last row is for the intercepts.
 
-        The weights and the sum are whitened instead of the rows. So a step multiplies the rows by
-        as many columns as there are classes, and sparse rows stay sparse.
+        Whitening is linear, so the weights and the sum are whitened instead of the rows. That is
+        faster, and sparse rows stay sparse.
         """
         white, codes = self.whitening, self.view.codes
         slopes, offsets = white.root @ weights[:-1], weights[-1]
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
-            # Sums of rows times residuals, of residuals times row weights, and of residuals.
+            # Three sums: rows times residuals, residuals times row weights, and residuals.
             limits = self.shrinking(rows, block)
             row_weights, largest = limits[:, :1], limits[:, 1]
             scores = np.asfortranarray(block.matmul(slopes))
@@ -184,9 +204,10 @@ class WhitenedRecords:
 def whitened(
     view: LabeledRows, white: Whitening, level: float, base: np.ndarray | float = 0.0
 ) -> WhitenedRecords:
-    """Whiten rows; for rows in memory, compute their norms once, in a pass that costs n d^2.
+    """Return records whose rows are whitened, and whose gradients are clipped to `level`.
 
-    Other rows may change from pass to pass, so that each pass computes norms again.
+    Norms of rows in memory are computed once, as they cost n d^2. Rows from a source that may
+    change between passes get new norms in each pass.
     """
     longest = view.bound + float(row_norms(white.mean[None])[0])
 
@@ -194,13 +215,13 @@ def whitened(
         norms = whitened_norms(block, white.root, white.mean, largest=white.largest, bound=longest)
         weights = clip_weights(norms, white.clip_norm, block.raw.shape[1])
         # The norm of a gradient is the norm of (row, 1) times the norm of the residuals.
-        lengths = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
-        lengths[np.isnan(norms)] = 0.0
-        return np.column_stack([weights, lengths])
+        largest_residuals = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
+        largest_residuals[np.isnan(norms)] = 0.0
+        return np.column_stack([weights, largest_residuals])
 
     if not view.source.is_repeatable:
         return WhitenedRecords(view, white, level, longest, _shrinking, base)
-    # Fortran order, as each step reads whole columns.
+    # In Fortran order, as each step reads one column at a time.
     limits = np.asfortranarray(view.map_rows(_shrinking))
     return WhitenedRecords(view, white, level, longest, lambda rows, _: limits[rows], base)
 
@@ -212,9 +233,21 @@ def descend(
     start: np.ndarray,
     budget: PrivacyBudget,
 ) -> tuple[Scores, Path]:
-    """Take all steps; return the scores of the mean of the last half of the iterates.
+    """Take all gradient steps on whitened rows, each of which releases one gradient.
 
-    The second result is the mean of these iterates and of their released gradients.
+    Parameters
+    ----------
+    plan : tuple of Release
+        The release of each step.
+    start : ndarray of shape (n_features + 1, n_columns)
+        Weights of whitened rows; the last row has the intercepts.
+
+    Returns
+    -------
+    scores : Scores
+        Scores by the mean weights of the last half of the steps.
+    path : Path
+        Mean weights and mean released gradient of the last half of the steps.
     """
     white, n_classes = records.whitening, spec.n_classes
     # Step length and momentum follow from the moment and public facts, before the first step.
@@ -222,13 +255,13 @@ def descend(
     noise_std = plan[0].sensitivity_for(records.level) / (spec.cost.mu * math.sqrt(plan[0].share))
     flatness = min(_LARGEST_CURVATURE, _CURVATURE * logistic_plan.level_factor(spec) ** 2)
     if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
-        # With so few records, even the strongest signal hardly exceeds the noise.
         flatness = _CURVATURE_OF_WEAK
     curvature = flatness * logistic_plan.curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=logistic_plan.momentum_of(spec, pace, start, white))
     longer = LongerSteps(spec, pace, max(1.0, _LARGEST_STEP / step), start[-1], white)
-    # The penalty shrinks slopes after each step: so steps converge however large the penalty is.
+    # The penalty shrinks slopes after each step, instead of adding to the gradient: so steps
+    # converge however large the penalty is.
     penalty = (
         (white.root * white.variances) @ white.root * (logistic_scores.OF_PENALTY / spec.n_units)
     )
@@ -259,10 +292,14 @@ def descend(
 def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
     """Return the norm to which gradients of rows are clipped.
 
-    `clip_norm` is `factor` times the root mean square of the norms of rows. At a factor of 1, a
-    gradient of a row at the clipping norm is clipped if its true class has a probability below 1/2
-    and the other classes share the rest equally. With larger factors the level grows with the
-    factor, up to the longest gradient there is.
+    Take a row whose norm is the root mean square norm, and a probability p of its true class, with
+    the rest spread evenly over the other classes. With a factor of 1, its gradient is clipped if p
+    is below 1/2. The level grows with the factor, up to the longest possible gradient.
+
+    Parameters
+    ----------
+    clip_norm : float
+        Norm to which whitened rows are clipped: `factor` times their root mean square norm.
     """
     # With more than two classes, the residuals of the wrong classes add to the norm.
     longer = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
@@ -271,17 +308,18 @@ def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
 
 
 def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray) -> float:
-    r"""Bound the rounding error of the sum, in units of the clip level.
+    r"""Bound the rounding error of the sum of gradients, in units of the clip level.
 
-    Rows are whitened after their sum. In the sum a record has at most the length :math:`\sqrt 2 (c
-    + |m|)`, as no residual is longer than :math:`\sqrt 2`; whitening multiplies an error by at most
-    the norm of A, and has an error of its own.
+    Rows are whitened by :math:`z = A (x - m)` after they are summed. Before, a record adds a vector
+    of at most :math:`\sqrt 2 (c + |m|)`, with the clipping norm c of rows, as no residual is longer
+    than :math:`\sqrt 2`. Whitening multiplies the error of the sum by at most the norm of A, and
+    adds an error of its own.
 
-    A user with more rows moves those of others to other places, where BLAS may round products
-    differently. The error of a whitened row z is then :math:`e = (d + 8) u \sqrt d` times the
-    longest row. The error of a class's score is e times the norm of its weights W, and that of
-    probabilities is at most half of it. So :math:`(z, 1)` times a residual is off by
-    :math:`\sqrt 2 e (1 + |W| |(z, 1)|)`.
+    If the unit is a user, one user's rows move the rows of other users to other places in memory,
+    where BLAS may round products differently. With d features and the unit roundoff u, the error of
+    z is then :math:`e = (d + 8) u \sqrt d` times the longest row. The error of a class's score is e
+    times the norm of its weights W. The error of a probability is at most half of that. So the
+    product of :math:`(z, 1)` and a residual is off by :math:`\sqrt 2 e (1 + |W| |(z, 1)|)`.
     """
     white, n_features = records.whitening, spec.n_features
     longest = white.largest * records.longest + 1
@@ -294,13 +332,14 @@ def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray)
 
 
 def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return probabilities, minus 1 for the true class, in Fortran order.
+    """Return the predicted probabilities minus the indicators of the true classes.
 
-    With two classes, return only the column of the second class.
+    `codes` has the index of each row's true class. Two classes have one column of scores, log odds
+    of the second class, and one column of residuals. The result is in Fortran order.
     """
     if scores.shape[1] == 1:
         return np.asarray(expit(scores) - codes[:, np.newaxis])
-    # Class by class, as numpy takes ten times as long for many rows of few numbers.
+    # One row per class: numpy takes ten times as long for many rows of few numbers.
     by_class = np.array(scores.T, order="C")
     by_class -= by_class.max(axis=0)
     np.exp(by_class, out=by_class)
@@ -316,40 +355,53 @@ _PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-7, "ftol": 1e-16}  # not
 
 
 def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Convert weights of whitened rows to weights of rows; the last row has the intercepts."""
+    """Convert weights of whitened rows to weights of raw rows; the last row has the intercepts."""
     slopes = root @ weights[:-1]
     return np.vstack([slopes, weights[-1] - mean @ slopes])
 
 
 def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np.asarray) -> Any:
-    """Minimize the penalized logistic loss; the last row of the result has the intercepts.
+    """Minimize the penalized logistic loss, without noise or clipping.
 
-    The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns,
-    for each column of weights. The number of steps depends on the data, so that this is only for
-    epsilon=inf, where nothing is private. `of_all` sums over several owners.
+    The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns.
+    The number of steps depends on the data, so this function is only for ``epsilon=inf``, where
+    nothing is private.
+
+    Parameters
+    ----------
+    n_columns : int
+        Number of columns of weights: 1 for two classes, else the number of classes.
+    of_all : callable
+        Adds the sums of several owners of rows.
+
+    Returns
+    -------
+    ndarray of shape (n_features + 1, n_columns)
+        Weights; the last row has the intercepts.
     """
     n_rows, size = view.n_rows, view.n_features
     mean = of_all(view.total()[0]) / n_rows
     covariance = of_all(view.gram()[0]) / n_rows - np.outer(mean, mean)
-    # Rounding hides the variance of these columns, if any, so their scale is taken as 1.
+    # A variance this small is rounding error, so the column counts as constant, with scale 1.
     is_constant = np.diag(covariance) <= 16 * np.finfo(float).eps * mean**2
     covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
     sizes = np.where(is_constant, 1.0, np.sqrt(np.diag(covariance)))
     penalty = 1 / n_rows
-    # The loss curves at most by a fourth of the covariance. Directions that only the penalty curves
-    # must curve no more than that, or rounding errors grow with each step.
+    # The optimizer works in coordinates with curvature of about 1. The logistic loss has at most a
+    # fourth of the curvature of the covariance. A direction without variance, which only the
+    # penalty curves, gets `least`: with less, rounding errors would grow with each step.
     least = 8 * penalty
     curvature = covariance / sizes / sizes[:, np.newaxis] + least * np.eye(size)
     values, vectors = np.linalg.eigh(curvature)
     root = vectors / np.sqrt(np.maximum(values, least)) / sizes[:, np.newaxis]
 
     def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the penalized loss and its gradient, as the optimizer wants them."""
+        """Return the penalized loss and its gradient, flattened, as `minimize` expects them."""
         weights = on_rows(flat.reshape(size + 1, n_columns), root, mean)
         pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
 
         def _sums(rows: slice, block: Block) -> np.ndarray:
-            # Products of features and residuals, then residuals, then losses, in the first column.
+            # Rows of the sum: features times residuals; residuals; the loss, in the first column.
             scores, places = block.matmul(weights[:-1]) + weights[-1], view.codes[rows]
             residuals = residuals_of(scores, places)
             residuals[block.is_null] = 0.0
@@ -374,25 +426,28 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
 # ------------------------------
 # The fit: a clipping norm, the moment of rows and classes, and the descent.
 
-# At most this number of records, divided by mu, may be longer than the released norm, and at most
-# half of all records: benchmarks/classification/constants.md.
+# Wanted number of records whose rows are longer than the released clipping norm: this number over
+# mu. As a fraction of all records, it is kept within limits:
+# benchmarks/classification/constants.md.
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
-# Longer rows count as having the last norm: else, if all are longer, no candidate is better.
+# Rows longer than the last candidate norm are counted with it. Otherwise, if all rows were longer,
+# all candidates would be equally good.
 _ENDS = np.append(logistic_plan.NORMS[:-1], np.inf)  # not tuned
-# Scores are clipped to this many root mean squares: with two classes, and with more. With 4 for
-# more classes, the log loss rises by .005 at epsilon 256: benchmarks/sweep/sweep.md, "classes".
+# Predictions clip scores to this many times their root mean square: first with two classes, then
+# with more. With 4 for more classes, the log loss would rise by .005 at epsilon 256:
+# benchmarks/sweep/sweep.md, "classes".
 _FARTHEST = (4.0, 5.0)
 
 
 class Estimate(NamedTuple):
-    """Coefficients, a column per class or one of log odds; the last row has the intercepts."""
+    """The result of a fit: weights of rows, and what is known about them."""
 
-    weights: np.ndarray
+    weights: np.ndarray  # (n_features + 1, n_columns); the last row has the intercepts
     warnings: tuple[str, ...] = ()
     is_sure: bool = False  # whether released losses show that the model misses little
     prior_weight: float = 0.0
-    std_errors: np.ndarray | None = None  # of the coefficients, if they are known
-    bounds: np.ndarray | None = None  # of the scores that probabilities are made of
+    std_errors: np.ndarray | None = None  # of the coefficients; None if unknown
+    bounds: np.ndarray | None = None  # to which `predict_proba` clips scores; None for none
 
 
 def read_once(
@@ -400,8 +455,15 @@ def read_once(
 ) -> tuple[LabeledRows, bytes | None]:
     """Read all rows once, before any release; refuse NaN and infinity.
 
-    Return the rows, which store counts of their norms if the fit releases a norm, or else their
-    total if the fit begins with it; and the digest of the rows, if the noise is seeded.
+    The same pass computes what the first release needs: counts of the norms of rows or, if the fit
+    releases no norm but begins with the sum of the rows, this sum.
+
+    Returns
+    -------
+    rows : LabeledRows
+        The rows, with the computed counts or sum.
+    digest : bytes or None
+        Hash of the rows, if the noise is seeded.
     """
     is_counted, bound = logistic_plan.plan_norm(spec) is not None, clip_norm(spec)
     is_summed = spec.begins_with_total and not is_counted
@@ -420,7 +482,7 @@ def solve_logistic(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release all that is planned, in order; without noise, find the optimum."""
+    """Make all planned releases in their order; with ``epsilon=inf``, minimize the loss."""
     view = view.measured()
     if plan.coefficients is not None:
         return _without_noise(spec, plan.coefficients, view, budget)
@@ -428,7 +490,7 @@ def solve_logistic(
     assert plan.losses is not None
     beyond = clipped_fraction(spec.n_units * spec.cost.mu, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
     row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
-    # Losses are those of unclipped rows, as in predictions, where only scores are clipped.
+    # Losses are computed from unclipped rows, as predictions are, which clip only the scores.
     unclipped, view = clipped(view, NO_CLIPPING), clipped(view, row_norm)
     counted = None if plan.counts is None else _fractions(plan.counts, spec, unclipped, budget)
     moment, whitening = _release_moment(spec, plan.moment, view, row_norm, budget)
@@ -462,7 +524,7 @@ def solve_logistic(
 def _without_noise(
     spec: LogisticSpec, release: Release, view: LabeledRows, budget: PrivacyBudget
 ) -> Estimate:
-    """Find the coefficients of a fit with an infinite epsilon."""
+    """Compute the coefficients of a fit with ``epsilon=inf``."""
     bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
     best = optimum(clipped(view, bound), spec.n_columns, budget.of_all)
     exact = budget.part_of(logistic_plan.centered(best))
@@ -472,11 +534,13 @@ def _without_noise(
 def _release_moment(
     spec: LogisticSpec, release: Release, view: LabeledRows, row_norm: float, budget: PrivacyBudget
 ) -> tuple[np.ndarray, Whitening]:
-    """Release the mean product of rows, a constant and labels; return it, and whitening by it."""
+    """Release the second moment of rows, a constant and labels; return the moment and a whitening.
+
+    Each record is one vector: its row, a constant, and its label as weighted indicators.
+    """
     beside = logistic_plan.weights_beside(row_norm)
 
     def _joint_moment(rows: slice, block: Block) -> np.ndarray:
-        # A record is one vector: its row, a constant and its label.
         labels = np.eye(spec.n_classes)[view.codes[rows]] - 1 / spec.n_classes
         constants = np.full(len(labels), beside[0])
         return joint_gram(block, np.column_stack([constants, beside[1] * labels]))
@@ -491,7 +555,7 @@ def _release_moment(
 
 
 def _farthest(spec: LogisticSpec, scores: Scores) -> float:
-    """Return the size to which predictions clip scores; with a prior they do not clip them."""
+    """Return the size to which predictions clip scores: infinite if the fit has a prior."""
     if spec.prior is not None:
         return math.inf
     return _FARTHEST[spec.n_columns > 1] * scores.size / math.sqrt(spec.n_columns)
@@ -500,7 +564,7 @@ def _farthest(spec: LogisticSpec, scores: Scores) -> float:
 def _fractions(
     release: Release, spec: LogisticSpec, view: LabeledRows, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
-    """Release the fractions of the classes; return them with their noise std."""
+    """Release the class frequencies; return them, and the standard deviation of their noise."""
 
     def _counts(rows: slice, block: Block) -> np.ndarray:
         labels = np.eye(spec.n_classes)[view.codes[rows]]
@@ -521,7 +585,8 @@ def release_norm(
 ) -> float:
     """Return the clipping norm of rows, which is given, guessed or released.
 
-    The exponential mechanism releases it, near the wanted quantile; several owners use counts.
+    A released norm is near the wanted quantile of the norms of rows. The exponential mechanism
+    chooses it or, if several owners hold the rows, a search by noisy counts.
     """
     if release is None:
         return clip_norm(spec)
@@ -538,13 +603,15 @@ def release_norm(
 def choose_quantile(
     release: Release, counts: GridCounts, budget: PrivacyBudget, quantile: float
 ) -> int:
-    """Choose the index of a grid point near a quantile of all records.
+    """Choose the index of a grid point near a quantile, by the exponential mechanism.
 
-    Null records are among these, as their number is public.
+    The quantile is that of all records. Null records are included, as only their sum with the
+    others is public.
     """
     up_to = counts.up_to_points
     wanted, below = quantile * counts.n_units, np.append(0, up_to[:-1])
-    # By how many records a point is too low, or the point before it too high. By `up_to` alone, all
-    # points above many equal norms would be as good as the first of these points.
+    # The loss of a point is the number of records by which the point is too low, or by which the
+    # point before it is too high. With losses from `up_to` alone, all points above many equal norms
+    # would be as good as the lowest of these points.
     losses = np.maximum(0.0, np.maximum(wanted - up_to, below - wanted))
     return budget.choose(release, losses)

@@ -1,4 +1,4 @@
-"""Spec, records and releases of a logistic regression, and what follows from its moment."""
+"""Parameters, records and releases of a logistic regression; whitening, start and momentum."""
 
 import math
 from collections.abc import Iterator
@@ -32,26 +32,26 @@ class LogisticSpec:
     unit: ResolvedRecord
     n_units: int
     n_features: int
-    n_free: int  # free coefficients of a class, to each of which noise is added
+    n_free: int  # number of free coefficients of a class
     classes: np.ndarray  # sorted
     rounding: float  # bound of the rounding error of a sum, in units of its largest term
     depth: int  # longest chain of additions in a sum
     dtype: np.dtype
     row_norm: float | None
-    # Weights of a published model, a column per column of scores; the last row has intercepts.
+    # Weights of a published model, of shape (n_features + 1, n_columns), intercepts last.
     prior: np.ndarray | None = field(default=None, kw_only=True)
-    # Whether several owners hold the records; they find the clipping norm by sums of counts.
+    # Whether several owners hold the records. They search the clipping norm by sums of counts.
     has_owners: bool = field(default=False, kw_only=True)
 
-    #: What would reduce the noise, for warnings.
+    #: What warnings advise to pass for less noise.
     fewer: ClassVar[str] = "fewer features"
     #: Whether the fit releases the sum of the clipped rows first.
     begins_with_total: ClassVar[bool] = False
 
     n_classes: int = field(init=False)
-    # Columns of scores: one per class or, with two classes, one for the log odds of the second.
+    # Number of columns of scores: one per class or, with two classes, log odds of the second class.
     n_columns: int = field(init=False)
-    # Units times mu, for each free coefficient: how far the signal exceeds the noise.
+    # Strength of the signal, relative to the noise: units times mu, per free coefficient.
     strength: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class LabeledRows(Rows):
 
 
 def weights_beside(row_norm: float) -> tuple[float, float]:
-    """Return the constant that the moment appends to rows, and the weight of appended labels."""
+    """Return the constant and the weight of labels that the class moment appends to each row."""
     constant = row_norm / 2
     return constant, math.hypot(row_norm, constant) / 2
 
@@ -89,47 +89,51 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 # Candidates for the clipping norm of rows, a factor of 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE = 0.03  # benchmarks/classification/constants.md
-# Share of the moment: usually, and with more than two classes whose counts are not released:
+# Shares of the budget for the class moment, the second moment of rows and labels. The second share
+# is for more than two classes whose counts are not released:
 # benchmarks/classification/constants.md.
 _MOMENT_SHARES = 0.2, 0.3
-# Share of the losses at several multiples of the scores, listed in `FACTORS`.
+# The fit releases the losses of its scores multiplied by each of `FACTORS`, with this share.
 _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
-# Losses, divided by the size of the scores, are clipped to `_LOSS_LEVEL` times their factor. From
-# `_STRONG` records times mu on, the level grows with their root, to `_LARGEST_LEVEL` times.
+# The loss of a record for scores times a factor is divided by the factor and the size of the
+# scores, and clipped to `_LOSS_LEVEL`. If the number of records times mu exceeds `_STRONG`, the
+# clip level grows with its root, up to `_LARGEST_LEVEL` times `_LOSS_LEVEL`.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
-# The losses of a prior get the share with which their noise is this part of the number of records,
-# within limits:
+# Wanted noise of the losses of a prior, as a fraction of the number of records; and limits of the
+# share of these losses:
 # benchmarks/classification/prior.md.
 _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
-# Class counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. With
-# a share below `_LEAST_OF_COUNTS` they are not released: the moment shows the class frequencies.
+# Class counts of n records get the share (`_OF_COUNTS` / (n mu))^2, at most `_MOST_OF_COUNTS`. If
+# that is below `_LEAST_OF_COUNTS`, the class moment shows the class frequencies well enough, and
+# the counts are not released.
 # benchmarks/classification/weak.md.
 _OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.03
-# If units times mu are fewer, noise hides the norms of the rows.
+# If the number of units times mu is below this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
-# Factors of the number of steps, which grows as noise falls relative to a whitened gradient:
-# benchmarks/classification/constants.md.
+# The number of steps is the fourth root of the strength, times a factor for two classes or for
+# more, within limits: benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# Above this strength, over the number of classes less one, a smaller fraction of whitened rows and
-# gradients is clipped; limits of the fraction: benchmarks/classification/constants.md.
+# Let s be the strength divided by the number of classes less one. The larger s is above this value,
+# the smaller is the fraction of whitened rows and gradients that are clipped. Limits of the
+# fraction: benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
 
 class LogisticReleases(NamedTuple):
-    """Releases of a fit, in order; without noise, the coefficients alone."""
+    """Releases of a fit, in order; with ``epsilon=inf``, the coefficients alone."""
 
-    norm: Release | None  # that clips rows; None if given or guessed
-    counts: Release | None  # of the classes, if noise hides them in the moment
-    moment: Release | None
-    agreement: Release | None  # losses of shorter and longer scores of a prior
+    norm: Release | None  # clipping norm of rows; None if given or guessed
+    counts: Release | None  # records per class; None if the moment shows them well enough
+    moment: Release | None  # second moment of rows and labels
+    agreement: Release | None  # losses of the scores of a prior, at several multiples
     gradients: tuple[Release, ...]
-    losses: Release | None  # of scores of several lengths
+    losses: Release | None  # losses of the fitted scores, at several multiples
     coefficients: Release | None
 
 
 def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
-    """Plan all releases in their order; the gradients get the share that the others leave."""
+    """Plan all releases in their order; the gradients get the share that other releases leave."""
     if not spec.cost.is_private:
         change = partial(sensitivity.row_sum, NO_CLIPPING, spec.unit.adjacency)
         name, shape = "coefficients", (spec.n_features + 1, spec.n_columns)
@@ -175,7 +179,10 @@ def n_steps(spec: LogisticSpec) -> int:
 
 
 def level_factor(spec: LogisticSpec) -> float:
-    """Return the ratio of the clipping norm to the root mean square norm; it grows with records."""
+    """Return the clipping norm of whitened rows over their root mean square norm.
+
+    With more records, less noise allows a larger clipping norm.
+    """
     strength = spec.strength / (spec.n_classes - 1)
     fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
     # Chebyshev's inequality: at most this `fraction` of norms exceeds so many root mean squares.
@@ -195,20 +202,20 @@ def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
 def plan_losses(
     spec: LogisticSpec, name: str = "losses of scores", share: float = _LOSSES_SHARE
 ) -> Release:
-    """Plan the losses at several multiples of the scores."""
+    """Plan the release of the losses of the scores multiplied by each of `FACTORS`."""
     return plan_sum(spec, name, share, FACTORS.shape, loss_level(spec), sensitivity.row_sum)
 
 
 def loss_level(spec: LogisticSpec) -> float:
-    """Return the norm to which the losses of a record, at all factors, are clipped."""
-    strength = spec.n_units * spec.cost.mu
-    growth = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
-    # With more than two classes, scores have an entry per class.
+    """Return the clip level of a record's vector of losses, which has an entry per factor."""
+    records_times_mu = spec.n_units * spec.cost.mu
+    growth = float(np.clip(math.sqrt(records_times_mu / _STRONG), 1.0, _LARGEST_LEVEL))
+    # With more than two classes, scores have an entry per class, and losses vary more.
     return _LOSS_LEVEL * growth * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
 
 
 def clip_norm(spec: LogisticSpec) -> float:
-    """Return the clipping norm of rows, if it is given or guessed."""
+    """Return the given clipping norm of rows, or the guess for standardized rows."""
     given = spec.row_norm
     return float(np.sqrt(spec.n_features) if given is None else given)
 
@@ -221,60 +228,60 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 
 
 # ------------------------------
-# What follows from a released moment: whitening, class frequencies, and the start.
+# What follows from the released class moment: whitening, class frequencies, and the start.
 
-# Least eigenvalue, relative to the largest and to the mean; results hardly depend on either:
+# Smaller eigenvalues of a covariance are raised to this fraction of the largest eigenvalue, and to
+# this fraction of the mean eigenvalue. Results hardly depend on these fractions:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
-# Least fraction of a class, below rounding errors.
+# Least assumed frequency of a class: too small to matter, but with a finite logarithm.
 _LEAST_FRACTION = 1e-12  # not tuned
-# A variance is visible above `_VISIBLE` standard deviations of its noise, and an outlier above
-# `_FAR_OUT` medians: benchmarks/classification/units.md.
+# The variance of a column is visible above `_VISIBLE` standard deviations of its noise, and an
+# outlier above `_FAR_OUT` times the median variance: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
-# A column is flat if its variance is below `_UNSEEN` standard deviations of its noise, and if any
-# variance above the part `_FLAT` of the median would be visible.
+# A column counts as constant if its variance is below `_UNSEEN` standard deviations of its noise,
+# and the noise is small: it would not hide the fraction `_FLAT` of the median variance.
 _UNSEEN, _FLAT = 2.0, 0.25  # not studied
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """The map :math:`z = A (x - m)`, whose values are clipped to norm `clip_norm`.
+    """The map from rows x to whitened rows :math:`z = A (x - m)`, by a noisy covariance."""
 
-    `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
-    make negative, `largest` is the spectral norm of A, and `is_clear` is whether any eigenvalue
-    exceeds the noise. `variances` are those of the columns, 0 if noise makes them negative. Columns
-    `are_unlike` if noise hides most of them, and a few vary far more. `class_noise` is the standard
-    deviation of the noise in a mean of rows and labels. A column `is_flat` if its noise hides less
-    than the variance of other columns.
-    """
-
-    mean: np.ndarray
-    root: np.ndarray
-    vectors: np.ndarray
-    spread: np.ndarray
-    largest: float
-    clip_norm: float
-    is_clear: bool
-    variances: np.ndarray
-    are_unlike: bool
-    is_flat: np.ndarray
-    class_noise: float = 0.0
+    mean: np.ndarray  # m
+    root: np.ndarray  # A, symmetric
+    vectors: np.ndarray  # eigenvectors of A, as columns
+    spread: np.ndarray  # variances of z along `vectors`: 1 or, where noise hides them, less
+    largest: float  # spectral norm of A
+    clip_norm: float  # norm to which z is clipped
+    is_clear: bool  # whether any eigenvalue of the covariance exceeds its noise
+    variances: np.ndarray  # of the columns of x; 0 if noise makes them negative
+    are_unlike: bool  # whether noise hides most `variances`, and a few are far larger
+    is_flat: np.ndarray  # by column: whether x hardly varies, and noise would not hide it
+    class_noise: float = 0.0  # noise std of an entry of the mean product of rows and labels
 
 
 def whitening_of(
     moment: np.ndarray, noise_std: float, constant: float, n_features: int
 ) -> Whitening:
-    """Whiten by the noisy covariance; eigenvalues below the edge of its noise are raised to it.
+    """Return the whitening by a noisy second moment; it uses released values only.
 
-    The mean is shrunk toward 0 by its noise. The `clip_norm` of whitened rows is their root mean
-    square norm by this covariance. All of this is post-processing.
+    Eigenvalues of the covariance below the largest one of pure noise are raised to it. The mean is
+    shrunk toward 0 by its noise. The `clip_norm` is the root mean square norm of whitened rows.
+
+    Parameters
+    ----------
+    moment : ndarray of shape (n_features + 1 + n_classes, n_features + 1 + n_classes)
+        Mean outer product of rows, each with a `constant` and weighted labels appended.
+    noise_std : float
+        Standard deviation of the noise of a diagonal entry.
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
     noisy_mean = moment[:n_features, n_features] / constant
     mean_square = float(row_squares(noisy_mean[None])[0])
     mean_noise = n_features * (off_diagonal_std / constant) ** 2
     mean = noisy_mean * max(0.0, 1 - mean_noise / mean_square) if mean_square else noisy_mean
-    # The covariance is around the shrunk mean: the noisy mean may be longer than any row.
+    # The covariance is taken around the shrunk mean, as the noisy mean may be longer than any row.
     shift = np.outer(mean, noisy_mean)
     covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance)
@@ -289,8 +296,8 @@ def whitening_of(
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    # The median of noisy variances may be below the noise, even negative. Of an even number it is
-    # the smaller middle one, as the mean of both may be large if only one is.
+    # The median of noisy variances may be negative, so it is at least the noise. Of two middle
+    # variances the smaller one is taken, as their mean may be large if only one of them is.
     median = max(float(np.quantile(variances, 0.5, method="lower")), noise_std)
     are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
     facts = mean, root, vectors, spread, largest, clip_norm, is_clear
@@ -303,11 +310,26 @@ def start_of(
     beside: tuple[float, float],
     counted: tuple[np.ndarray, float] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Take a Newton step from the class fractions; return weights, fractions and their noise std.
+    """Take a Newton step from constant predictions, the class frequencies.
 
-    The last row of the weights has the offsets. `beside` comes from `weights_beside`. If fractions
-    are `counted`, with a noise std, they are averaged with those of the moment. The step is exact
-    for fractions of 1/K; for a rare class its length is capped.
+    The step is exact for equally frequent classes; for a rare class its length is capped.
+
+    Parameters
+    ----------
+    beside : tuple of float
+        Result of `weights_beside`.
+    counted : tuple or None
+        Released class frequencies and their noise std, if there are any. They are averaged with
+        the frequencies from the moment.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_features + 1, n_columns)
+        Weights of whitened rows; the last row has the intercepts.
+    fractions : ndarray of shape (n_classes,)
+        Noisy class frequencies.
+    noise_std : float
+        Standard deviation of their noise.
     """
     constant, label_weight = beside
     n_features = len(whitening.mean)
@@ -328,22 +350,25 @@ def start_of(
     return weights, excess + 1 / n_classes, noise_std
 
 
-def likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink class fractions toward equal ones; `counts` are noisy fractions minus 1/K."""
-    n_free = len(counts) - 1
-    variance = noise_std**2 * n_free / len(counts)
-    square = float(counts @ counts)
+def likely_fractions(excess: np.ndarray, noise_std: float) -> np.ndarray:
+    """Return class frequencies shrunk toward equal ones, by their noise.
+
+    `excess` has the noisy frequencies minus those of equally frequent classes.
+    """
+    n_classes, n_free = len(excess), len(excess) - 1
+    variance = noise_std**2 * n_free / n_classes
+    square = float(excess @ excess)
     noise = variance * (n_free + math.sqrt(2 * n_free))
-    fractions = 1 / len(counts) + counts * (max(0.0, 1 - noise / square) if square else 0.0)
-    # A fraction of 0 becomes half of the noise std.
+    fractions = 1 / n_classes + excess * (max(0.0, 1 - noise / square) if square else 0.0)
+    # Up to a common factor, a large fraction stays as it is, and 0 becomes half of the noise std.
     fractions = np.maximum(fractions + np.sqrt(fractions**2 + variance), _LEAST_FRACTION)
     return np.asarray(fractions / fractions.sum())
 
 
 def centered(weights: np.ndarray) -> np.ndarray:
-    """Subtract the mean over classes, which does not change probabilities.
+    """Subtract the mean over classes from each row, which does not change probabilities.
 
-    The single column of two classes stays as it is.
+    A single column, which has the log odds of two classes, stays as it is.
     """
     if weights.shape[1] == 1:
         return weights
@@ -351,63 +376,64 @@ def centered(weights: np.ndarray) -> np.ndarray:
 
 
 def of_classes(scores: np.ndarray) -> np.ndarray:
-    """Return a score for each class, also for two classes, whose scores are log odds."""
+    """Return a score for each class; from log odds, 0 for the first class of two."""
     return np.hstack([np.zeros_like(scores), scores]) if scores.shape[-1] == 1 else scores
 
 
 # ------------------------------
 # The choice of momentum: with more, each step gains more, and noise grows.
 
-# Momenta to choose from with more than two classes; 0 means none. `_LARGEST` caps the momentum that
-# follows from the strength alone, for any number of classes.
+# With more than two classes, a fit chooses among these momenta. `_LARGEST` caps the momentum that
+# follows from the strength, for any number of classes.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9, 0.95, 0.97)  # benchmarks/classification/momentum.md
 _LARGEST = 0.9  # benchmarks/classification/momentum.md
-# Weights in the predicted excess of the log loss: of the gain that steps have not reached yet, with
-# the power of the part of the classes that rows explain; and of chance patterns in few records.
+# `_excess` predicts by how much the log loss will exceed its minimum, as a sum. One term is the
+# gain that steps do not reach: `_OF_GROWTH` times the fraction of the variance of the classes that
+# rows explain, to `_POWER`, over the progress of the steps. Another one, with the weight
+# `_OF_CHANCE`, is the loss by overfitting.
 _OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.001  # benchmarks/classification/momentum.md
-# At the end of the steps, the loss has this part of the curvature that `Pace` assumes.
+# At the end of the steps, the loss is assumed to have this fraction of its curvature at the start.
 _FLATTER = 0.5  # benchmarks/classification/momentum.md
-# Rows are assumed to explain at most `_MOST_KNOWN` of the variance of the classes and, where noise
-# hides how they vary, to vary `_VARY_MORE` times as much along differences of classes.
+# Rows are assumed to explain at most the fraction `_MOST_KNOWN` of the variance of the classes. In
+# directions whose variance noise hides, rows are assumed to have `_VARY_MORE` times the usual
+# variance along differences of classes.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
+# Standard deviation of the error of the sum of all hidden variances of whitened rows.
 _STD_OF_HIDDEN = 0.7  # not tuned
-# With more than `_MANY` records per feature, steps tend to lead less far than they should. So the
-# momentum is then at least 1 - c / s, or the largest one in `_MOMENTA` up to it. Here c is
-# `_LESS_OF_TWO` for two classes, else `_LESS_OF_MORE`, and s is the strength, over the number of
-# classes less one, times the curvature of the loss, relative to that for equal classes.
+# With more than `_MANY` records per feature, steps tend to end too early. So the momentum is then
+# at least 1 - c / s, where c is `_LESS_OF_TWO` for two classes and `_LESS_OF_MORE` for more. Here s
+# is the strength divided by the number of classes less one, times the curvature of the loss
+# relative to that for equally frequent classes.
 _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
-# Above this s, the momentum of two classes grows the rarer one is, as the curvature then falls.
+# With two classes, a rare class lowers the curvature of the loss, and raises the momentum. The
+# momentum is raised at most as if the curvature were this number over s, with the s above.
 _SHOWN = 5.0  # benchmarks/classification/momentum.md
-# Number of points that stand for normal rows, as a power of two.
+# Base-2 logarithm of the number of points that stand for normal rows.
 _DRAWS = 10  # not studied
 _TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Steps with momentum: each starts from the last iterate plus `momentum` times the last move.
-
-    The loss is assumed to have that `curvature` in scores; `step_noise` is the standard deviation
-    that a gradient adds to an entry of the weights.
-    """
+    """Steps with momentum: each starts at the last iterate plus `momentum` times the last move."""
 
     n_steps: int
-    step: float
+    step: float  # step length: factor of the gradient
     momentum: float
-    curvature: float
-    step_noise: float
+    curvature: float  # assumed second derivative of the loss by a score
+    step_noise: float  # standard deviation that one step adds to an entry of the weights
 
     def weight_noise(self, spread: np.ndarray) -> np.ndarray:
-        """Return the noise variance of a weight, larger where rows hardly vary."""
+        """Return the noise variance of a weight, along directions with row variances `spread`."""
         decay = 1 - self.step * self.curvature * spread
         return self.step_noise**2 * noise_in_mean(decay, self.momentum, self.n_steps)
 
 
 def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whitening) -> float:
-    """Choose the momentum with the least predicted log loss beyond the minimum.
+    """Choose the momentum: with more than two classes, the one with the least predicted log loss.
 
-    With two equal classes few steps suffice, and the momentum is the one that halves their number;
-    it is larger if a class is rare, or if noise hardly matters.
+    With two classes, momentum is to halve the number of steps. It is larger if one class is rare,
+    or if noise hardly matters.
     """
     has_two, curvature = spec.n_classes == 2, curvature_at(start[-1])
     strength = spec.strength / (spec.n_classes - 1) * curvature * spec.n_classes
@@ -415,7 +441,7 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
     has_many = spec.n_units >= _MANY * spec.n_features
     least = min(_LARGEST, 1 - scale / max(scale, strength)) if has_many else 0.0
     if has_two:
-        # The curvature is 1/4 for equal classes, and less for rare ones, which need longer steps.
+        # The curvature is 1/4 for equally frequent classes, and smaller if one class is rare.
         part = max(4 * curvature, _SHOWN / max(_SHOWN, strength))
         return max(min(_LARGEST, 1 - part * pace.n_steps / n_steps(spec)), least)
     largest = _curvatures_at(start[-1]).max()
@@ -434,11 +460,19 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
     """Estimate from the start how much of the variance of the classes the rows explain.
 
-    - total: the part of the variance that rows explain;
-    - clearest: that part for the contrast of classes that clear directions explain best;
-    - hidden: the part that directions explain in which noise hides how rows vary;
-    - started: the length of the start in hidden directions, relative to the best weights. Whitened
-      rows have less variance than 1 there, and the start is shorter by this factor.
+    A direction is hidden if noise hides the variance of rows along it, else clear.
+
+    Returns
+    -------
+    total : float
+        Fraction of the variance of the classes that all directions explain.
+    clearest : float
+        Fraction that clear directions explain of the contrast of classes that they explain best.
+    hidden : float
+        Fraction that hidden directions explain.
+    started : float
+        Length of the start along hidden directions, relative to that of the best weights. The start
+        is too short, as whitened rows have a variance below 1 there.
     """
     curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
@@ -449,16 +483,16 @@ def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, floa
     noise_stds = white.class_noise * white.largest * np.minimum(len(fractions), 1 / fractions)
     square = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(noise_stds**2))))
     spread = _VARY_MORE * seen_spread(white, _MARGIN).min()
-    # What hidden directions explain, over what no direction explains, is `square / spread`.
+    # The ratio of what hidden directions explain to what no direction explains: `square / spread`.
     hidden, started = (1 - clear) * square / (spread + square), (spread + square) / (1 - clear)
     return min(_MOST_KNOWN, clear + hidden), min(1.0, clearest), hidden, min(1.0, started)
 
 
 def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
-    """Return the variances of whitened rows; directions hidden by noise get their mean.
+    """Return the variances of whitened rows along eigenvectors; hidden ones become their mean.
 
-    If the least eigenvalue is the edge of the noise, the sum of these variances has an error of
-    standard deviation .7, and smaller sums are raised to .7. A margin may be added to the sum.
+    Noise hides variances below 1. Their sum has an error of standard deviation .7, so smaller sums
+    are raised to .7. A `margin` is added to the sum.
     """
     is_hidden = white.spread < 1
     total = max(_STD_OF_HIDDEN, white.spread[is_hidden].sum()) + margin
@@ -472,44 +506,45 @@ def _excess(
     explained: tuple[float, float, float, float],
     pace: Pace,
 ) -> float:
-    """Predict by how much a log loss exceeds the minimum, to second order.
+    """Predict by how much the log loss after all steps exceeds its minimum, to second order.
 
-    It adds the remaining gain of steps, above all for separated classes, whose weights grow slowly;
-    the loss in hidden directions, where the start was too short; noise, which matters less if rows
-    explain more; and overfitting. `explained` is what `explained_by_start` returns.
+    `spread` has the variances of whitened rows; `explained` is the result of `explained_by_start`.
     """
     n_free, (total, clearest, hidden, started) = spec.n_classes - 1, explained
     progress = _progress(curvature, pace)
-    growth_loss = _OF_GROWTH * max(clearest, total) ** _POWER / progress
+    # Weights of classes that rows separate well grow slowly.
+    unreached = _OF_GROWTH * max(clearest, total) ** _POWER / progress
+    # Along directions hidden by noise, the start is too short.
     missing = (1 - started) * math.exp(-progress * started)
-    score_loss = hidden * missing**2 / 2 + (1 - total) * _loss_by_noise(curvature, spread, pace)
-    chance = progress * spread.sum() / spec.n_units
-    return float(growth_loss + n_free * (score_loss + _OF_CHANCE * chance))
+    noise = (1 - total) * _loss_by_noise(curvature, spread, pace)
+    score_loss = hidden * missing**2 / 2 + noise
+    overfitting = progress * spread.sum() / spec.n_units
+    return float(unreached + n_free * (score_loss + _OF_CHANCE * overfitting))
 
 
 def _progress(curvature: float, pace: Pace) -> float:
-    """Return the length of all steps together, in steps of Newton's method at the start."""
+    """Return the total length of all steps, in units of a step of Newton's method at the start."""
     return curvature * pace.n_steps * pace.step / (1 - pace.momentum)
 
 
 def _loss_by_noise(curvature: float, spread: np.ndarray, pace: Pace) -> float:
-    """Predict the log loss that the noise of a column of weights adds, if rows explain nothing."""
+    """Predict the log loss that noise adds by one column of weights, if rows explain nothing."""
     flatter = replace(pace, curvature=_FLATTER * pace.curvature)
     return curvature * float((spread * flatter.weight_noise(spread)).sum()) / 2
 
 
 class LongerSteps:
-    """Factors of the step length, which grow with the scores of rows, as the loss becomes flatter.
+    """Factors that lengthen steps as the scores of rows grow, because the loss becomes flatter.
 
-    Classes that rows nearly tell apart need long scores, and so many steps of one length. The
-    curvature of the loss at released weights follows for normal rows. As noise grows with the
-    factor, and the remaining gain falls with it, their predicted sum limits the factor.
+    Rows that nearly tell the classes apart need large scores, which take many steps of one length.
+    The curvature of the loss at released weights is computed for normal rows. A longer step adds
+    noise, and leaves less gain unreached: the factor minimizes the predicted sum of both losses.
     """
 
     def __init__(
         self, spec: LogisticSpec, pace: Pace, most: float, offsets: np.ndarray, white: Whitening
     ) -> None:
-        """Compute what does not change from step to step; no factor exceeds `most`."""
+        """Compute what all steps share; `most` is the largest factor, `offsets` the intercepts."""
         self._most = most
         spread, n_free = seen_spread(white), spec.n_classes - 1
         self._along = np.sqrt(spread)[:, np.newaxis] * white.vectors.T
@@ -536,25 +571,27 @@ class LongerSteps:
 
 
 def normal_points(n_columns: int) -> np.ndarray:
-    """Return public points spread evenly over a normal law, the same in every fit."""
+    """Return points spread evenly over a standard normal distribution, the same in every fit."""
     points = Sobol(n_columns, scramble=False).random_base2(_DRAWS) + 0.5 / 2**_DRAWS
     return np.asarray(ndtri(points))
 
 
 # ------------------------------
-# The mean of the iterates, and its weights along directions that noise hides.
+# The mean of the iterates, and its weights along directions in which noise hides the variance.
 
-_MARGIN = 2.0  # in standard deviations: benchmarks/classification/constants.md
-#: With less strength, weights along directions hidden by noise stay: together they predict.
+# Margin of an estimate of hidden variances, in standard deviations.
+_MARGIN = 2.0  # benchmarks/classification/constants.md
+#: From this strength on, weights along directions hidden by noise become 0. With less strength, all
+#: these weights together still predict.
 LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
 
 
 def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: bool) -> np.ndarray:
-    """Average the last half of the iterates.
+    """Return the mean of the last half of the iterates, as its noise is smaller.
 
-    With `drops`, weights along directions hidden by noise become 0: training scores do not depend
-    on them, scores of new rows do. Noise of a gradient stays in the iterates until later steps
-    correct it, which they hardly do in directions where whitened rows vary little.
+    With `drops`, weights along directions hidden by noise are shrunk, usually to 0. Training rows
+    hardly vary along them, so steps do not correct the noise of these weights, but it would add to
+    the scores of new rows.
     """
     mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
     hidden = white.vectors[:, white.spread < 1]
@@ -565,12 +602,13 @@ def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: 
 
 
 def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
-    """Return the shrinkage of weights along directions in which noise hides the variance of rows.
+    """Return the factor of weights along directions in which noise hides the variance of rows.
 
-    These directions have a `spread` below 1, in units of the visible spread. The shrinkage is the
-    larger of two cautious estimates. One assumes a spread that is one standard deviation below the
-    released one: it is the part of the noise variance that later steps then remove. The other one
-    is the excess of the squared weights over noise of an even smaller spread, in margins.
+    Whitened rows have a variance (`spread`) below 1 along these directions. The factor is the
+    larger of two cautious estimates. The first is the fraction of the noise variance that later
+    steps remove if the spread is one standard deviation below the released one. The second is the
+    excess of the squared weights over the noise with an even smaller spread, in `_MARGIN` standard
+    deviations of the squared weights.
     """
     n_hidden, n_free = len(weights), max(1, weights.shape[1] - 1)
     mean, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)
@@ -578,21 +616,22 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
     noise, noise_most, noise_flat = pace.weight_noise(spread)
     excess = np.sum(weights**2) / (n_free * n_hidden * noise_most) - 1
     in_margins = excess / (_MARGIN * math.sqrt(2 / (n_free * n_hidden)))
-    # Weights are hardly shorter than their noise: short ones show that later steps remove noise.
+    # The squared weights bound their noise: short weights show that later steps remove noise.
     noise = min(noise, np.sum(weights**2) / (n_free * n_hidden))
     return float(np.clip(in_margins, 1 - noise / noise_flat, 1.0))
 
 
 def curvature_at(offsets: np.ndarray) -> float:
-    """Return the mean second derivative of the loss by the scores, at these intercepts.
+    """Return the mean second derivative of the log loss by the scores, if these are `offsets`.
 
-    A common change of all scores changes no probability, so one direction is not counted.
+    The mean is over one direction less than there are classes, as adding a number to all scores
+    changes no probability.
     """
     return float(_curvatures_at(offsets).sum()) / max(1, len(offsets) - 1)
 
 
 def _curvatures_at(offsets: np.ndarray) -> np.ndarray:
-    """Return the eigenvalues of the loss's second derivative by the scores, at these intercepts."""
+    """Return the eigenvalues of the second derivative of the log loss, if scores are `offsets`."""
     fractions = softmax(of_classes(offsets))
     if len(offsets) == 1:
         return fractions[:1] * fractions[1:]

@@ -1,7 +1,7 @@
 """The best length of the scores of a fit, by released losses; standard errors of coefficients.
 
-For the errors, whitened rows are taken to be normal. Then gradients at released weights follow
-from the coefficients of the population, and these coefficients from released gradients.
+Standard errors assume that whitened rows are normal. Then the coefficients of the population
+determine the gradient at released weights, and so follow from released gradients.
 """
 
 import math
@@ -31,59 +31,57 @@ from skdp.linear_model.logistic.plan import (
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
-# A factor that shortens scores is guessed first, with a standard deviation of `_FACTOR_STD` times
-# the guess or, if larger, `_LEAST_GUESS`. The guess of how losses change with the factor has the
-# smaller `_CHANGE_STD`, as noise rarely hides that scores are too large.
+# Scores are multiplied by the factor with the least loss. The factor is guessed first, and released
+# losses correct the guess. The error of the guess has a standard deviation of `_FACTOR_STD` times
+# the guess, or times `_LEAST_GUESS` if that is larger. The guessed differences between losses at
+# different factors have a smaller error, with `_CHANGE_STD`.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
 # Least guess of the factor; number of standard deviations of noise that are added to losses.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
-# Size to which useless scores are shortened: they cost nothing and still rank; and least factor.
+# Scores that do not predict are shortened to a root mean square of `_SMALL`, where they cost little
+# loss and still rank rows; or by `_SMALLEST_FACTOR`, if that is longer.
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
-# Noise explains deviations of released losses from a parabola up to this sum of squares, in noise
-# variances: it is chi-square of 2 degrees of freedom, whose mean and standard deviation are 2.
+# Released losses differ from a parabola by noise alone if the sum of squared differences is below
+# this many noise variances. By noise alone the sum is chi-square with 2 degrees of freedom, whose
+# mean and standard deviation are 2.
 _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
-#: Part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns.
-# Without any penalty, scores of few records grow with epsilon until they fit these records alone.
-# The whole penalty makes scores too short, as clipped gradients and few steps shrink weights, too.
+#: Penalty, relative to that of `LogisticRegression` with ``C=1`` on standardized columns.
+# Without a penalty, and with a large epsilon, scores would fit the training records alone. The
+# whole penalty makes scores too short, as clipped gradients and few steps shrink weights, too.
 OF_PENALTY = 0.25  # benchmarks/classification/momentum.md
-# With two classes, a record counts less if the larger loss of both labels exceeds so many levels.
+# With two classes, a record has two possible losses, one per label. It gets a smaller weight if the
+# larger one exceeds this many clip levels.
 _EVENLY = 1.5  # benchmarks/classification/spreads.md
 _TINY = np.finfo(float).tiny
-# Largest root mean square of a prior's scores, to which longer ones are scaled down.
+# Scores of a prior with a larger root mean square are scaled down to this one.
 _LONGEST = 30.0  # not tuned
-#: With more classes than this, coefficients have no errors: they would fill the memory.
+#: Standard errors are computed up to this number of classes: for more they would fill the memory.
 MOST_CLASSES = 100  # not tuned
-# For standard errors: number of steps to the coefficients of the population; and the most pairs of
-# a direction and a class that are treated together, with one matrix of curvatures.
+# Standard errors: number of steps to the coefficients of the population; and largest number of
+# pairs of a direction and a class with which one matrix of curvatures is built.
 _STEPS, _IN_FULL = 20, 700  # not studied
-# For errors, the true scores are assumed to have at most this standard deviation.
+# Standard errors assume that the true scores have at most this standard deviation.
 _MOST_VARIED = 6.0  # not studied
-# Least eigenvalue that is inverted, relative to the largest one.
+# Eigenvalues below this fraction of the largest one are not inverted.
 _LEAST = 1e-8  # not tuned
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores :math:`t (x^T W - w) + b(t)` of rows x, with a factor t still to be chosen.
+    """Scores :math:`t (x^T W - w) + b(t)` of rows x, with a factor t still to be chosen."""
 
-    W are the `slopes` and w is the `shift`. The root mean square of scores for t = 1 is `size`; the
-    part `noise` of its square is noise, as far as both are known. The `penalty` of slopes counts as
-    a loss. From t = 0 to 1, offsets b `move` from those of the class `fractions` to those after the
-    steps. Weights `base` are added. For probabilities, :math:`x^T W - w` is clipped to `farthest`.
-    The known part of the loss that the clipping of records hides is `hidden`, per unit of size.
-    """
-
-    slopes: np.ndarray
-    shift: np.ndarray
+    slopes: np.ndarray  # W
+    shift: np.ndarray  # w
+    # b(t) is `fractions`, the intercepts of constant predictions, plus min(1, t) times `move`.
     fractions: np.ndarray
     move: np.ndarray
-    size: float
-    noise: float
-    penalty: float = 0.0
-    base: np.ndarray | float = 0.0
-    farthest: float = math.inf
-    hidden: float = 0.0
+    size: float  # root mean square of x^T W - w
+    noise: float  # estimated fraction of the square of `size` that is noise
+    penalty: float = 0.0  # of the slopes, for t = 1
+    base: np.ndarray | float = 0.0  # weights of a prior, whose scores are added
+    farthest: float = math.inf  # to which predictions clip x^T W - w
+    hidden: float = 0.0  # known loss, over `size`, that the clipping of records hides
 
     def offsets(self, factor: float) -> np.ndarray:
         """Return the intercepts for scores multiplied by `factor`."""
@@ -95,7 +93,7 @@ class Scores:
         return np.stack([self.offsets(factor) - reach, self.offsets(factor) + reach])
 
     def weights(self, factor: float) -> np.ndarray:
-        """Return the weights of rows; the last row has the intercepts."""
+        """Return weights of raw rows, for scores multiplied by `factor`; intercepts come last."""
         own = np.vstack([factor * self.slopes, self.offsets(factor) - factor * self.shift])
         return np.asarray(own + self.base)
 
@@ -103,13 +101,18 @@ class Scores:
 def scores_of(
     mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening, n_units: int
 ) -> Scores:
-    """Compute scores from the mean of the iterates, with their size and noise."""
+    """Compute scores, and estimates of their size and noise.
+
+    `mean` has the mean weights of the last half of the steps, and `start` the weights before the
+    steps; the last row of both has the intercepts.
+    """
     spread, n_free = seen_spread(white), max(1, start.shape[1] - 1)
     noise = n_free * float((spread * pace.weight_noise(spread)).sum())
     square = float(spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1))
     square, move = max(square, noise, _TINY), mean[-1] - start[-1]
-    of_move = n_free * float(pace.weight_noise(np.ones(1))[0])
-    move *= max(0.0, 1 - of_move / max(float(move @ move), _TINY))
+    # The change of the intercepts is shrunk by its noise.
+    noise_of_move = n_free * float(pace.weight_noise(np.ones(1))[0])
+    move *= max(0.0, 1 - noise_of_move / max(float(move @ move), _TINY))
     slopes = white.root @ mean[:-1]
     slopes[white.is_flat] = 0.0
     penalty = OF_PENALTY / (2 * n_units) * float(white.variances @ row_squares(slopes))
@@ -125,11 +128,12 @@ def release_factor(
     fraction_std: float,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Release the losses of multiples of the scores; return the best factor, and its gain.
+    """Release the losses of the scores times each of `FACTORS`; return the best factor, and a gain.
 
-    Released losses are averaged with a guess. The gain is a lower bound, relative to the loss of
-    the class fractions, whose noise of std `fraction_std` adds to the loss. The loss is convex, and
-    nearly a parabola for short scores: divided by the factor, it is nearly linear in it.
+    The gain is a lower bound of the loss that the model saves, relative to the loss of constant
+    predictions, the class frequencies. Their noise, of standard deviation `fraction_std`, adds to
+    the loss. Released losses are averaged with a guess, a parabola in the factor t. All losses are
+    divided by t times the size of the scores, so that the guess is linear in t.
     """
     kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
     total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))
@@ -137,7 +141,7 @@ def release_factor(
     variance = (noise_std / spec.n_units) ** 2 / len(FACTORS)
     guess = max(_LEAST_FACTOR, 1 - scores.noise)
     curvature = curvature_at(scores.fractions)
-    # The gain of scores is at most the log loss of the class fractions.
+    # Scores save at most the log loss of the class frequencies.
     fractions = softmax(of_classes(scores.fractions))
     null_loss = max(float(entr(fractions).sum()), _TINY)
     gain = curvature * (guess * scores.size) ** 2 / 2
@@ -145,11 +149,11 @@ def release_factor(
     guessed = bend / 2 * (FACTORS - 2 * guess)
     unknown = (bend * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
     of_mean = unknown / max(unknown + variance, _TINY)
-    # Then the variance of the differences between losses at different factors.
     unknown, noise_of_one = (bend * _CHANGE_STD) ** 2, len(FACTORS) * variance
-    of_change, beyond = unknown / max(unknown + noise_of_one, _TINY), released - guessed
-    # The mean over factors, and the differences from it, are shrunk apart, each by its own noise.
-    estimate = guessed + of_change * beyond + (of_mean - of_change) * beyond.mean()
+    of_change, error = unknown / max(unknown + noise_of_one, _TINY), released - guessed
+    # The error of the guess is averaged over factors. Its mean, and the differences from its mean,
+    # are shrunk separately, each by its own noise.
+    estimate = guessed + of_change * error + (of_mean - of_change) * error.mean()
     estimate += _CAUTION * math.sqrt(of_mean * variance)
     smallest = min(1.0, max(_SMALLEST_FACTOR, _SMALL / scores.size))
     factors = np.geomspace(smallest, FACTORS[-1], 160)
@@ -161,9 +165,10 @@ def release_factor(
 
 
 def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.ndarray:
-    """Fit a parabola to losses over log factors; below the least factor it continues as a line.
+    """Interpolate losses, given at `FACTORS`, by a parabola in the logarithm of the factor.
 
-    The curve bends toward the values if these differ from it by more than noise of that `variance`.
+    If the losses differ from the parabola by more than noise of the given `variance`, a curve of
+    degree 4 is added. Below the least of `FACTORS`, the curve continues as a line.
     """
     log_factors = np.log(FACTORS)
     parabola = np.polynomial.Polynomial.fit(log_factors, values, 2)
@@ -177,13 +182,13 @@ def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.nda
 
 
 class PriorPart(NamedTuple):
-    """The used part of a prior: intercepts, weights of whitened rows, `base`, and of raw rows."""
+    """The part of a prior, a published model, that a fit builds on."""
 
-    weight: float = 0.0
-    gain: float = 0.0
-    offsets: np.ndarray | float = 0.0
-    base: np.ndarray | float = 0.0
-    on_rows: np.ndarray | float = 0.0
+    weight: float = 0.0  # factor of the prior's scores, from 0 to 1
+    gain: float = 0.0  # log loss that the prior saves, relative to that of the class frequencies
+    offsets: np.ndarray | float = 0.0  # intercepts at which the steps start
+    base: np.ndarray | float = 0.0  # weights of whitened rows
+    on_rows: np.ndarray | float = 0.0  # weights of raw rows
 
 
 def release_agreement(
@@ -194,9 +199,9 @@ def release_agreement(
     white: Whitening,
     budget: PrivacyBudget,
 ) -> PriorPart:
-    """Release losses of multiples of a prior's scores; use the best multiple, at most 1.
+    """Release the losses of multiples of a prior's scores; return the best multiple, at most 1.
 
-    If noise hides these losses, the prior is assumed to be good.
+    If noise hides the losses, the prior is assumed to be good.
     """
     assert spec.prior is not None
     slopes, constant = spec.prior[:-1], spec.prior[-1]
@@ -206,7 +211,8 @@ def release_agreement(
         part = min(1.0, _LONGEST / max(size, _TINY))
         shift, size = part * (white.mean @ slopes), max(_TINY, part * size)
         move = np.nan_to_num(centered((constant + shift)[None])[0] - fractions)
-    # At the mean row, a good prior predicts about the released class fractions.
+    # At the mean row, a good prior predicts about the released class frequencies: a large
+    # difference of intercepts is cut.
     move = np.clip(move, -1 - size, 1 + size)
     scores = Scores(part * slopes, shift, fractions, move, size, 0.0)
     factor, gain = release_factor(spec, release, view, scores, 0.0, budget)
@@ -221,27 +227,28 @@ def release_agreement(
 
 
 def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
-    """Sum each record's clipped losses at all factors, minus the loss of the class fractions.
+    """Sum the clipped losses of records, for scores times each of `FACTORS`.
 
-    A long score of the wrong class has a large loss: clipped alone, errors would count too little.
-    With two classes, records are first weighted by the longer of their losses with both labels.
+    The loss of the class frequencies is subtracted. Wrong predictions have the largest losses, so
+    clipping alone would favor them. With two classes, a record is therefore weighted first, by the
+    larger one of its losses for both labels.
     """
     with np.errstate(all="ignore"):
-        lengths, of_rows = products_of(block, scores.slopes) - scores.shift, codes[rows]
-        lengths = np.clip(lengths, -scores.farthest, scores.farthest)
+        signals, labels = products_of(block, scores.slopes) - scores.shift, codes[rows]
+        signals = np.clip(signals, -scores.farthest, scores.farthest)
         base = scores.base
         of_base = base if isinstance(base, float) else products_of(block, base[:-1]) + base[-1]
-        null = np.broadcast_to(scores.fractions + of_base, lengths.shape)
-        scaled = [factor * lengths + scores.offsets(factor) + of_base for factor in FACTORS]
+        null = np.broadcast_to(scores.fractions + of_base, signals.shape)
+        scaled = [factor * signals + scores.offsets(factor) + of_base for factor in FACTORS]
 
         def _relative(labels: np.ndarray) -> np.ndarray:
             losses = np.column_stack([losses_at(one, labels) for one in scaled])
             # Losses grow with the scores: divided by their size, those of all factors clip alike.
             return (losses - losses_at(null, labels)[:, np.newaxis]) / (FACTORS * scores.size)
 
-        values = _relative(of_rows)
-        if lengths.shape[1] == 1:
-            norms = np.maximum(row_norms(values), row_norms(_relative((of_rows == 0) * 1)))
+        values = _relative(labels)
+        if signals.shape[1] == 1:
+            norms = np.maximum(row_norms(values), row_norms(_relative((labels == 0) * 1)))
             values *= (_EVENLY * level / np.maximum(norms, _EVENLY * level))[:, np.newaxis]
         clipped = clip_rows(values, level)
     clipped[block.is_null] = 0.0
@@ -249,7 +256,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
 
 
 def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the log loss of each record."""
+    """Return the log loss of each record; `codes` has the indices of the true classes."""
     by_class = np.ascontiguousarray(of_classes(scores).T)
     return np.asarray(np.logaddexp.reduce(by_class) - by_class[codes, np.arange(len(codes))])
 
@@ -259,22 +266,18 @@ def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 class Path(NamedTuple):
-    """Mean weights and mean released gradient of the last half of the steps.
+    """Mean weights and mean released gradient of the last half of the steps, on whitened rows."""
 
-    Weights vary around their mean: `wobble` is the covariance, by class, that this adds to the
-    scores of a row. An entry of the mean gradient has noise of that `variance`.
-    """
-
-    weights: np.ndarray
-    gradient: np.ndarray
-    wobble: np.ndarray
-    variance: float
+    weights: np.ndarray  # (n_features + 1, n_columns); the last row has the intercepts
+    gradient: np.ndarray  # (n_features, n_columns)
+    wobble: np.ndarray  # covariance of a row's scores, as weights vary around their mean
+    variance: float  # noise variance of an entry of the gradient
 
     @staticmethod
     def of(
         weights: list[np.ndarray], gradients: list[np.ndarray], noise_std: float, white: Whitening
     ) -> "Path":
-        """Average the last half of the steps, in coordinates of the whitening."""
+        """Average the last half of the steps, in coordinates along the whitening's eigenvectors."""
         half = slice(len(weights) // 2, None)
         points, gradient = np.array(weights[half]), np.mean(gradients[half], axis=0)
         mean = points.mean(axis=0)
@@ -285,25 +288,24 @@ class Path(NamedTuple):
 
 
 class _Residuals(NamedTuple):
-    """Clipped residuals and label probabilities, for each drawn row.
+    """Clipped residuals of random rows, for each possible label, and probabilities of labels.
 
-    Label k has the probability `likely[k]`. Its residual is the probabilities `fitted` minus
-    the k-th unit vector, times the clip weight `parts[k]`.
+    With label k, a row has the residual ``parts[k] * (fitted - e_k)``; `e_k` is a unit vector.
     """
 
-    likely: np.ndarray
-    fitted: np.ndarray
-    parts: np.ndarray
+    likely: np.ndarray  # true probabilities of labels, (n_rows, n_classes)
+    fitted: np.ndarray  # predicted probabilities, (n_rows, n_columns)
+    parts: np.ndarray  # clip weights, (n_rows, n_classes)
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean residuals over the labels of a row."""
+        """Mean residual of each row, over its possible labels."""
         weights = self.likely * self.parts
         return weights.sum(axis=1, keepdims=True) * self.fitted - self._of_columns(weights)
 
     @property
     def square(self) -> np.ndarray:
-        """Mean products of two columns of residuals, over the labels of a row."""
+        """Mean outer product of the residual of each row, over its possible labels."""
         weights = self.likely * self.parts**2
         own = self._of_columns(weights)
         middle = 0.5 * weights.sum(axis=1, keepdims=True) * self.fitted - own
@@ -312,7 +314,7 @@ class _Residuals(NamedTuple):
 
     @property
     def curvature(self) -> np.ndarray:
-        """Derivatives of the mean residuals by the true scores."""
+        """Derivative of the mean residual of each row by its true scores."""
         likely, own = map(self._of_columns, (self.likely, self.likely * self.parts))
         change = likely[:, :, np.newaxis] * self.mean[:, np.newaxis]
         change -= own[:, :, np.newaxis] * self.fitted[:, np.newaxis]
@@ -326,15 +328,19 @@ class _Residuals(NamedTuple):
         return np.asarray(total / len(own))
 
     def _of_columns(self, by_label: np.ndarray) -> np.ndarray:
-        # Two classes have one column, of the second class.
+        # Residuals of two classes have one column, that of the second class.
         return by_label[:, -self.fitted.shape[1] :]
 
 
 def _residuals(scores: np.ndarray, true: np.ndarray, limit: float) -> _Residuals:
-    """Compute residuals at `scores`, clipped to `limit`, for labels that follow the true scores."""
+    """Compute residuals of predicted `scores`, clipped to `limit`.
+
+    Labels are distributed by the scores `true`.
+    """
     probs, likely = softmax(of_classes(scores), axis=1), softmax(of_classes(true), axis=1)
     columns = probs[:, -scores.shape[1] :]
-    # The squared norm of p - e_k is |p|^2 + 1 - 2 p_k; the first of two classes has no column.
+    # The squared norm of p - e_k is |p|^2 + 1 - 2 p_k, or |p|^2 if class k has no column, as the
+    # first of two classes.
     own = np.where(np.arange(probs.shape[1]) >= probs.shape[1] - columns.shape[1], 1 - 2 * probs, 0)
     sizes = np.sqrt(np.maximum(np.square(columns).sum(axis=1, keepdims=True) + own, 0.0))
     return _Residuals(likely, columns, np.minimum(1.0, limit / np.maximum(sizes, limit)))
@@ -345,10 +351,9 @@ def std_errors(
 ) -> np.ndarray | None:
     r"""Return the root mean squared error of each published coefficient; None if it overflows.
 
-    Whitened rows are :math:`z = \Sigma^{1/2} u` with a standard normal u. Published coefficients
-    are shrunk or stopped early: their distance from the coefficients of the population is an error
-    in addition to noise and sampling. All three errors depend on released values and public facts
-    only.
+    The error has three parts: noise; sampling; and the distance of coefficients, which are shrunk
+    and stopped early, from those of the population. All parts follow from released values, if
+    whitened rows are :math:`z = \Sigma^{1/2} u` with a standard normal u.
     """
     spread = np.minimum(seen_spread(white), 1.0)
     size = min(math.sqrt(max(1.0, float(spread.sum()))), white.clip_norm)
@@ -365,10 +370,14 @@ def std_errors(
 
 
 def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate the population's coefficients, and the noise std of the products they follow from.
+    """Estimate the coefficients of the population; return also a noise std of each entry.
 
-    By Stein's lemma the mean of residuals times u lies in the span of the weights and of these
-    coefficients, with matrices that depend only on the covariance of both scores.
+    Whitened rows are normal, so Stein's lemma holds: the mean product of a row and its residual is
+    a linear combination of the fitted weights and the wanted coefficients. It is the released
+    gradient. The factors depend on the covariance of fitted and true scores, and so on the
+    coefficients: the equation is solved by fixed-point iteration.
+
+    `spread` has the variances of whitened rows, and residuals are clipped to `limit`.
     """
     roots, n_columns = np.sqrt(spread)[:, np.newaxis], path.weights.shape[1]
     weights, offsets = roots * path.weights[:-1], path.weights[-1]
@@ -385,11 +394,12 @@ def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.nda
         lengths = np.sqrt(np.maximum(values, _LEAST * max(values[-1], _LEAST)))
         scores = (points * lengths) @ vectors.T
         drawn = _residuals(scores[:, :n_columns] + offsets, scores[:, n_columns:] + offsets, limit)
-        # By Stein's lemma, the mean of residuals times u is [weights, coef] @ explained.
+        # Stein's lemma: the mean product of a standard normal row and its residual is
+        # [weights, coef] @ explained.
         explained = (vectors / lengths) @ (points.T @ drawn.mean) / len(points)
         curvature = drawn.mean_curvature
         products = np.hstack([weights, coef]) @ explained - path.gradient / roots + coef @ curvature
-        # Products of rows and labels are shrunk by the part of them that may be noise.
+        # Products of rows and labels are shrunk by the fraction of their square that is noise.
         signal = np.sum(parts * (products**2 - noise_of_one), axis=0)
         signal_variance = np.minimum(np.maximum(signal, least), largest)
         shrinkage = signal_variance / (signal_variance + noise)
@@ -406,23 +416,26 @@ def _variances(
     root: np.ndarray,
     n_units: int,
 ) -> np.ndarray:
-    """Return the sandwich variances of coefficients, by noise and sampling; `root` maps to columns.
+    """Return sandwich variances of coefficients of raw rows, by noise and sampling.
 
-    Along the clearest directions of the classes the loss is flatter than along all others.
+    The loss is flatter along directions in which classes differ. So the leading singular vectors of
+    `coef` get a curvature of their own, and all other directions the mean curvature.
+
+    `coef` are coefficients of rows whose covariance is the identity, which `root` maps to raw rows;
+    `stds` has the noise of the products of these rows and labels.
     """
     n_columns = coef.shape[1]
-    # Each of the leading singular vectors `left` gets its curvature, all other directions the mean.
     left, sizes, right = np.linalg.svd(coef, full_matrices=False)
     rank = min(len(sizes), max(1, _IN_FULL // n_columns))
     points = normal_points(2 * n_columns)[:, : len(sizes)]
     scores = (points * sizes) @ right + offsets
     drawn, left, points = _residuals(scores, scores, limit), left[:, :rank], points[:, :rank]
     squares = np.einsum("ni,nj->nij", points, points).reshape(len(points), -1)
-    # Scores of all classes may change together without any effect, so noise has no such part.
+    # A common change of the scores of all classes has no effect, so it is projected out of noise.
     is_free = np.eye(n_columns) - (n_columns > 1) / n_columns
 
     def _paired(by_draw: np.ndarray) -> np.ndarray:
-        """Average matrices of drawn rows, as a block of classes for each pair of directions."""
+        """Average a matrix per row, weighted by products of two coordinates of the row."""
         product = squares.T @ by_draw.reshape(len(points), -1) / len(points)
         by_pair = product.reshape(rank, rank, n_columns, n_columns)
         return by_pair.transpose(0, 2, 1, 3).reshape(rank * n_columns, -1)

@@ -1,4 +1,4 @@
-"""Descent of a trace regression: clipped gradients, the start, and the steps."""
+"""Gradient descent of a trace regression: clipped gradients, start, steps and calibration."""
 
 import math
 from collections.abc import Sequence
@@ -20,26 +20,24 @@ from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
 # ------------------------------
-# Clipped gradients of the squared loss, for each unit of privacy.
+# Sums of clipped gradients of the squared loss, for each privacy unit.
 
 
 class ClippedGradient(NamedTuple):
-    """The sum of the clipped gradients of all records; the last entry is for an intercept, if any.
+    """The sum of the clipped gradients of all records, and what its release needs."""
 
-    `facts`, which are public or released, determine the sensitivity. `n_unclipped` counts the
-    unclipped gradients or residuals. Public weights multiply the sum by about `gain`. If given,
-    `whitening` has whitened all entries except the intercept's.
-    """
-
-    total: np.ndarray
-    facts: tuple[float, ...]
-    n_unclipped: np.ndarray
-    gain: float = 1.0
-    whitening: np.ndarray | None = None
+    total: np.ndarray  # tangent coordinates, then the slope of the intercept, if there is one
+    facts: tuple[float, ...]  # public or released numbers that determine the sensitivity
+    n_unclipped: np.ndarray  # number of unclipped gradients, or residuals
+    gain: float = 1.0  # factor by which public weights change the sum, about
+    whitening: np.ndarray | None = None  # map that has whitened the tangent coordinates
 
 
 def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.ndarray | None:
-    """Return the symmetric map that whitens the coordinates of tangent vectors."""
+    """Return the symmetric map that whitens tangent coordinates of matrices.
+
+    `covariance` is that of all entries of the matrices, None for the identity.
+    """
     if covariance is None:
         return None
     basis = DenseMatrices(np.eye(len(covariance)).reshape(-1, *point.shape))
@@ -47,14 +45,14 @@ def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.nda
     assert isinstance(coordinates, DenseCoordinates)
     moment = coordinates.values.T @ covariance @ coordinates.values
     values, vectors = np.linalg.eigh(moment)
-    # Coordinates outnumber dimensions, so the smallest eigenvalues are 0, and left out.
+    # There are more coordinates than dimensions, so the smallest eigenvalues are 0, and left out.
     inside = slice(-fixed_rank.tangent_dimension(point.shape, point.rank), None)
     return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
 
 @dataclass
 class RecordClipping:
-    """Gradients clipped as a whole, for units that change a matrix and its response."""
+    """Gradients whose norms are clipped: for units that change a matrix and its response."""
 
     records: Records
 
@@ -64,13 +62,13 @@ class RecordClipping:
         return self.records.intercept > 0
 
     def usual_level(self, spread: float, dimension: int) -> float:
-        """Return the usual norm of gradients at coefficients 0, if entries have variance 1."""
+        """Return the usual norm of a gradient at coefficients 0, if entries have variance 1."""
         return spread * float(np.sqrt(dimension))
 
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
     ) -> float:
-        """Release the curvature of the loss along a gradient."""
+        """Release the curvature of the clipped loss along a released gradient."""
         assert plan is not None
         vectors = self._vectors(gradient.point, gradient.offset, gradient.whitening)
         along, design = gradient.unit_step(self.records.intercept), self.records.design
@@ -83,17 +81,17 @@ class RecordClipping:
         return ClippedGradient(total, (level,), n_unclipped)
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
-        """Sum the clipped gradients at a released point and intercept."""
+        """Sum the clipped gradients at released coefficients `point` and intercept `offset`."""
         size = point.left.size + point.right.size + self.has_intercept
         whitening = tangent_whitening(point, self.records.covariance)
         gradient = self._sum(self._vectors(point, offset, whitening), level, size)
-        # Rounding errors lead out of the tangent space, so the sum is projected again.
+        # Rounding errors move the sum out of the tangent space, so it is projected again.
         inside = fixed_rank.project_coordinates(point, gradient.total[: size - self.has_intercept])
         total = np.append(inside, gradient.total[len(inside) :])
         return gradient._replace(total=total, whitening=whitening)
 
     def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
-        """Return the function from a block to tangent coordinates of its matrices and residuals."""
+        """Return a function from a block of matrices to their tangent coordinates and residuals."""
         records = self.records
 
         def _coordinates(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
@@ -110,10 +108,10 @@ class RecordClipping:
 
 @dataclass
 class ResponseClipping(RecordClipping):
-    """Residuals clipped instead of gradients, for public matrices: only a response may change.
+    """Gradients with clipped residuals: for public matrices, where only a response may change.
 
-    Public weights shorten tangent coordinates to their median length. A matrix much longer than
-    nearly all others has the weight 0.
+    Public weights shorten tangent coordinates to their median length. A matrix with a norm much
+    larger than most has the weight 0.
     """
 
     response_range: float
@@ -123,13 +121,13 @@ class ResponseClipping(RecordClipping):
         self._weights = np.zeros(0)
 
     def usual_level(self, spread: float, dimension: int) -> float:
-        """Return the spread of the responses, which are the residuals at 0."""
+        """Return the spread of the responses, which are the residuals at coefficients 0."""
         return spread
 
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
     ) -> float:
-        """Compute the curvature along a released gradient: public, as the matrices are."""
+        """Compute the curvature along a released gradient from the matrices, which are public."""
         along, design = gradient.unit_step(self.records.intercept), self.records.design
         return trace_records.public_curvature(design, along, self._weights, gradient.unclipped)
 
@@ -154,17 +152,18 @@ class ResponseClipping(RecordClipping):
         total, n_unclipped = design.map_sum(_clipped, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         squares = lengths @ lengths
-        # If coordinates are uncorrelated, the weights multiply the curvature by the gain.
+        # The factor by which the weights multiply the curvature, if coordinates are uncorrelated.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
         self._weights = weights / gain
         return ClippedGradient(total, (level, self.response_range, largest), n_unclipped, gain)
 
 
 # ------------------------------
-# The start of a descent: 0, with random directions, or a released estimate.
+# The start of a descent: coefficients 0 with random singular vectors, or a released estimate.
 
-# Clipping norms of products of responses and matrices, as multiples of the usual norm: for a start
-# with singular values, and for one without. benchmarks/trace_regression/starts.md
+# Clipping norms of products of responses and matrices, relative to their usual norm: for a start
+# with singular values, and for a start with singular vectors alone.
+# benchmarks/trace_regression/starts.md
 _START_CLIP, _DIRECTION_CLIP = 1.5, 0.8
 # The largest singular value of a d1 x d2 matrix of standard normal noise exceeds
 # sqrt(d1) + sqrt(d2) + 2 with a probability of at most exp(-2).
@@ -172,19 +171,16 @@ _BEYOND_EDGE = 2.0  # not tuned
 
 
 class Start(NamedTuple):
-    """The start of a descent, and the noise std of its entries.
-
-    `ratios` are all singular values of the released mean, divided by the largest singular value
-    that noise and chance explain.
-    """
+    """The coefficients at which a descent starts."""
 
     point: FixedRank
-    noise_std: float = 0.0
+    noise_std: float = 0.0  # of an entry
+    # Singular values of the released mean, over the largest one that noise and chance explain.
     ratios: np.ndarray | None = None
 
 
 def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> Start:
-    """Return the matrix 0 with random singular vectors."""
+    """Return coefficients 0 with random singular vectors, along which a descent can leave 0."""
     left, right = (random_basis(size, rank, generator) for size in shape)
     return Start(FixedRank(left, np.zeros(rank), right))
 
@@ -198,13 +194,14 @@ def release_start(
     *,
     has_values: bool,
 ) -> Start:
-    """Release the mean of the products of responses and matrices, truncated to the rank.
+    """Release the mean product of responses and matrices, and truncate it to the rank.
 
-    Without `has_values`, the start is 0 with the released singular vectors: a descent from random
-    vectors may end in a local minimum, and noise in the values would last for some steps.
+    For matrices with independent entries of variance 1, the mean estimates the coefficients.
+    Without `has_values`, its singular values become 0, as their noise would last for some steps.
+    The start has the released singular vectors, because a descent from random ones may end in a
+    local minimum.
 
-    For matrices with independent entries of variance 1, the mean estimates the coefficients. The
-    published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
+    The published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
     sensitivity is bounded only if singular values have a gap. Noise in the mean needs no gap.
     """
     design = records.design
@@ -221,7 +218,7 @@ def release_start(
     whole = fixed_rank.truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
-        # Standard deviation of the mean's entries if responses are independent of matrices.
+        # Standard deviation of an entry of the mean if responses are independent of matrices.
         by_chance = min(clip, 1.0) * spread / math.sqrt(design.n_records)
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
@@ -234,28 +231,30 @@ def release_start(
 # ------------------------------
 # Gradient descent with clip levels that adapt to the residuals.
 
-# Step length, relative to the inverse curvature, which alone would lead to the minimum.
+# Step length, relative to a step of Newton's method, the inverse of the curvature.
 # benchmarks/trace_regression/defaults.md, "step"
 _STEP = 0.5
 # Clipping is assumed to multiply the curvature by at least this; not studied.
 _LEAST_FLATTENING = 0.1
-# If counts have more noise than this fraction of the records, a curvature is raised to the mean of
-# all curvatures so far. benchmarks/trace_regression/unlike_data.md
+# If the counts of a released curvature have more noise than this fraction of the records, the
+# curvature is raised to the mean of all curvatures so far.
+# benchmarks/trace_regression/unlike_data.md
 _ROUGH = 0.02
-# The clip level never falls below this fraction of the first one; not studied.
+# The clip level never falls below this fraction of the first clip level; not studied.
 _LEAST_LEVEL = 1e-9
-# The fit warns if, in one of the last `_LAST_VOTES` steps, the released fraction of unclipped
-# gradients is below `_LEAST_OF_WANTED` times the wanted one, by `_CERTAINTY` standard deviations of
-# its noise; not studied.
+# The fit warns if, in one of the last `_LAST_VOTES` steps, too few gradients were unclipped: the
+# released fraction plus `_CERTAINTY` standard deviations of its noise is below `_LEAST_OF_WANTED`
+# times the wanted fraction; not studied.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
-# The fit also warns if the last `_LAST_MOVES` steps are longer than `_MOVED` times the norm of
-# coefficients. As steps along noise gain nothing, `_NOISE_OF_MOVES` noise variances are subtracted
-# from squared gradients. Not studied beyond images, sensors, independent entries and cells.
+# The fit also warns if the root mean square length of the last `_LAST_MOVES` steps exceeds `_MOVED`
+# times the norm of the coefficients. To leave out what is noise in a step, `_NOISE_OF_MOVES` times
+# the noise variance is subtracted from the squared norm of its gradient. Not studied beyond images,
+# sensors, independent entries and cells.
 _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
-# Without noise, the descent has converged if the gradient is below this fraction of its first
-# norm; not studied.
+# Without noise, the descent has converged if the last gradient is shorter than this fraction of the
+# first gradient; not studied.
 _LEFT = 0.05
 _NOT_CONVERGED = (
     "The descent has not converged. Pass a larger n_iter, and features whose offsets are not many "
@@ -265,25 +264,20 @@ _NOT_CONVERGED = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """Released coefficients, an intercept, and warnings about them.
+    """Released coefficients and intercept of a trace regression, and warnings about them."""
 
-    `n_cut` singular values were hidden by noise, and set to 0; `noise_std` is the noise of each
-    tangent coordinate and of the offset. Features are clipped to `bounds`, of shape (2, n_entries),
-    if given. `start_ratios` are the ratios of a released start.
-    """
-
-    point: FixedRank
-    offset: float
-    n_cut: int = 0
-    noise_std: float = 0.0
+    point: FixedRank  # coefficients
+    offset: float  # intercept
+    n_cut: int = 0  # number of singular values that noise hides, so that they became 0
+    noise_std: float = 0.0  # of a tangent coordinate of the coefficients, and of the offset
     warnings: tuple[str, ...] = ()
-    bounds: np.ndarray | None = None
-    start_ratios: np.ndarray | None = None
+    bounds: np.ndarray | None = None  # to which features are clipped, of shape (2, n_entries)
+    start_ratios: np.ndarray | None = None  # `Start.ratios`
 
     def without_coefficients(self, most: float, *warnings: str) -> "Estimate":
-        """Set all coefficients to 0, and replace the warnings if others are given.
+        """Set all coefficients to 0; `warnings`, if there are any, replace the present ones.
 
-        The intercept is divided by 1 + (offset / most)²: far above `most` it is noise.
+        An intercept far above `most` is noise, so it is divided by 1 + (intercept / most)².
         """
         zero = self.point.with_values(0 * self.point.values)
         ratio = self.offset / most
@@ -292,32 +286,30 @@ class Estimate:
 
 
 class _Gradient(NamedTuple):
-    """A released mean gradient at `point` and `offset`: a matrix, and a slope for the intercept.
+    """A released mean gradient of the loss by the coefficients and the intercept."""
 
-    The matrix is given as `direction`, and by its tangent `coordinates`. `size` is the norm of the
-    gradient, slope included, and `noise_std` its noise, both before the `whitening` is undone.
-    `unclipped` is the released fraction of unclipped records.
-    """
-
-    point: FixedRank
-    offset: float
-    coordinates: np.ndarray
-    direction: FixedRank
-    slope: float
-    size: float
-    noise_std: np.float64
-    unclipped: float
-    vote_std: float
+    point: FixedRank  # coefficients at which the gradient is taken
+    offset: float  # intercept at which the gradient is taken
+    coordinates: np.ndarray  # gradient by the coefficients, in tangent coordinates
+    direction: FixedRank  # gradient by the coefficients, as a matrix
+    slope: float  # derivative by the intercept
+    size: float  # norm of coordinates and slope, before the whitening is undone
+    noise_std: np.float64  # of a coordinate, before the whitening is undone
+    unclipped: float  # released fraction of unclipped records
+    vote_std: float  # noise of `unclipped`
     whitening: np.ndarray | None
 
     def unit_step(self, intercept: float) -> tuple[FixedRank, float]:
-        """Return the gradient divided by its norm, as a matrix and a shift of all predictions."""
+        """Return the gradient over its norm: a matrix, and the change of all predictions.
+
+        `intercept` is the constant that every record has as a further coordinate.
+        """
         size = self.size or 1.0
         direction = self.direction.with_values(self.direction.values / size)
         return direction, intercept * self.slope / size
 
     def step_noise(self, dimension: int) -> np.float64:
-        """Return the noise std of a step of length 1, in each of `dimension` directions."""
+        """Return the noise std of a step of length 1, along each of `dimension` directions."""
         if self.whitening is None:
             return self.noise_std
         return self.noise_std * _rms_factor(self.whitening, dimension)
@@ -346,20 +338,29 @@ def descend(
 
     Every step releases the sum of the clipped gradients of the records, moves along it, and
     releases the number of unclipped gradients, which sets the clip level of the next step. As
-    residuals shrink, so do the level and the noise. Gradients are projected on the tangent space of
-    low-rank matrices (M. Zha, 2024, :arxiv:`2403.15999`), so that the noise has only the dimensions
-    of these matrices. The schedule of levels and shares is ours.
+    residuals shrink, so do the clip level and the noise. Gradients are projected on the tangent
+    space of low-rank matrices (M. Zha, 2024, :arxiv:`2403.15999`), so that the noise has only the
+    dimensions of this space. The schedule of clip levels and shares is ours.
 
-    `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
-    fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
-    decays. Singular values below `least_ratio` times the edge of the noise become 0. However noisy
-    a gradient is, a step has at least `least_part` of its length. Chance may explain a part of the
-    spread `unexplained`; 0 ignores chance.
+    Parameters
+    ----------
+    spread : float
+        Spread of the responses; inf without clipping.
+    quantile : float
+        Wanted fraction of unclipped gradients.
+    least_curvature : float
+        Least curvature of the loss, by which each step shrinks the noise of earlier steps.
+    least_ratio : float
+        Singular values below this multiple of the largest one of noise become 0.
+    least_part : float
+        Least length of a step with a noisy gradient, relative to its full length.
+    unexplained : float
+        Spread of the responses that coefficients may explain by chance; 0 ignores chance.
     """
     point, offset, variance = start.point, 0.0, start.noise_std**2
     dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
-    # The residuals at 0 are the responses. If the responses are normal, this clip level leaves the
-    # wanted fraction of gradients unclipped.
+    # At coefficients 0, the residuals are the responses. If these are normal, the first clip level
+    # leaves the wanted fraction of gradients unclipped.
     largest = clipping.usual_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips, level = largest < NO_CLIPPING, largest
@@ -367,8 +368,8 @@ def descend(
     if min(point.shape) > 1:
         lengths = _LengthsForMatrices(dimension, least_curvature, clipping, budget, least_part)
     else:
-        # Clipping multiplies the curvature by about the quantile. Without clipping, the curvature
-        # of whitened rows is 1, and a step of length 1 gives least squares.
+        # Without clipping, the curvature of the loss on whitened rows is 1, and a step of length 1
+        # leads to least squares. Clipping multiplies the curvature by about the quantile.
         lengths = _LengthsForRows(dimension, least_curvature, _STEP / quantile if clips else 1.0)
     gradients = list[_Gradient]()
     for releases in plan:
@@ -383,7 +384,7 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = descents.followed_level(level, gradient.unclipped, quantile, limits)
-    # Sampling error of a coordinate: the std of the residuals of `point`, over root n.
+    # Sampling error of a coordinate: the standard deviation of the residuals, over root n.
     left = max(unexplained**2 - float(point.values @ point.values), 0.0)
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
@@ -394,9 +395,9 @@ def descend(
 
 @dataclass
 class _LengthsForRows:
-    """Lengths of steps for matrices with one row or column, from differences of gradients.
+    """Lengths of steps for rows of features, from differences of released gradients.
 
-    A length is inverse to the curvature of the clipped loss, along the steepest known direction.
+    A length is inverse to the largest known curvature of the clipped loss.
     """
 
     dimension: int
@@ -410,7 +411,7 @@ class _LengthsForRows:
     def next_length(
         self, gradient: _Gradient, plan: Release | None, level: float
     ) -> tuple[float, float]:
-        """Return the length of a step, and the factor by which the step multiplies older noise."""
+        """Return the length of a step, and the factor of the noise of earlier steps."""
         if self.before is not None:
             self.steepest = max(self.steepest, self._curvature_between(self.before, gradient))
         self.before = gradient
@@ -418,11 +419,11 @@ class _LengthsForRows:
         return self.length, 1 - _STEP * self.least_curvature / self.steepest
 
     def _curvature_between(self, before: _Gradient, gradient: _Gradient) -> float:
-        """Compute a lower bound of the curvature of the unclipped loss along the last step.
+        """Return a lower bound of the curvature of the unclipped loss along the last step.
 
-        The curvature is 1 for independent features of variance 1, and larger in some direction for
-        correlated features. All steps are in one tangent space, so the difference of two released
-        gradients shows the curvature; twice the standard deviation of its noise is subtracted.
+        The curvature is 1 for independent features of variance 1, and larger along some direction
+        for correlated features. It follows from the difference of two released gradients, less
+        twice the standard deviation of its noise.
         """
         step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
         squares = step.inner(step) + shift * shift
@@ -430,7 +431,8 @@ class _LengthsForRows:
             return 0.0
         change = step.inner(gradient.direction) - step.inner(before.direction)
         change += shift * (gradient.slope - before.slope)
-        # The last step followed the noise of the earlier gradient, which also is in the difference.
+        # The noise of the earlier gradient is in the last step and in the difference: its mean
+        # product is subtracted, and its standard deviation is part of the error.
         common = self.length * np.square(before.noise_std)
         error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
         error += common * math.sqrt(2 * self.dimension)
@@ -440,7 +442,7 @@ class _LengthsForRows:
 
 @dataclass
 class _LengthsForMatrices:
-    """Lengths of steps from the curvature along each gradient, which is released or public."""
+    """Lengths of steps for matrices, from the released or public curvature along each gradient."""
 
     dimension: int
     least_curvature: float
@@ -453,13 +455,13 @@ class _LengthsForMatrices:
     def next_length(
         self, gradient: _Gradient, plan: Release | None, level: float
     ) -> tuple[float, float]:
-        """Return the length of a step, and the factor by which the step multiplies older noise."""
+        """Return the length of a step, and the factor of the noise of earlier steps."""
         curvature = self.clipping.curvature(plan, gradient, level, self.budget)
         self.curvatures.append(curvature)
         rough = _ROUGH * self.clipping.records.design.n_records
         if plan is not None and (plan.noise_std or 0.0) > rough:
-            # Noise may hide the few records that make a curvature large, and a step far too long
-            # costs more than one too short.
+            # Noise may hide the few records that make a curvature large. A step that is far too
+            # long costs more than one that is too short, so the larger of two curvatures counts.
             curvature = max(curvature, float(np.mean(self.curvatures)))
         noise = self.dimension * float(gradient.noise_std) ** 2
         clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
@@ -483,7 +485,7 @@ def _release_gradient(
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
-    # The vote is released even if nothing is clipped, as the plan does not depend on that.
+    # The fraction is released even if nothing is clipped, as the plan does not depend on that.
     unclipped, vote_std = descents.release_fraction(
         plan.vote, n_unclipped, design.n_records, budget
     )
@@ -509,14 +511,18 @@ def _release_gradient(
 
 
 def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
-    """Return the root mean square factor by which a symmetric map changes lengths of noise."""
+    """Return the factor by which a symmetric map changes the root mean square of noise."""
     return float(np.linalg.norm(symmetric)) / math.sqrt(dimension)
 
 
 def _warnings(
     gradients: list[_Gradient], moves: Sequence[float], norm: float, quantile: float, *, clips: bool
 ) -> tuple[str, ...]:
-    """Warn if the descent has not converged: too few gradients are unclipped, or steps are long."""
+    """Warn if the descent has not converged.
+
+    It has not if too few gradients were unclipped, or if the last steps, whose lengths are `moves`,
+    are long relative to the `norm` of the coefficients.
+    """
     if not gradients:
         return ()
     if not clips:
@@ -538,7 +544,11 @@ def _warnings(
 def cut(
     point: FixedRank, offset: float, noise_std: float, by_chance: float, least_ratio: float
 ) -> Estimate:
-    """Set singular values that may be noise or sampling error to 0, and shrink the others."""
+    """Set singular values that may be noise or sampling error to 0, and shrink the larger ones.
+
+    `noise_std` and `by_chance` are the standard deviations of noise and of sampling error, along
+    each tangent coordinate.
+    """
     if noise_std == 0:
         return Estimate(point, offset)
     edge = math.hypot(noise_std, by_chance) * sum(np.sqrt(point.shape))
@@ -550,13 +560,16 @@ def cut(
 
 
 # ------------------------------
-# The calibration of a weak fit.
+# The calibration of a fit with a weak signal: a factor for coefficients that are too large.
 
 
 def calibrate(
     release: Release, estimate: Estimate, records: Records, spread: Spread, budget: PrivacyBudget
 ) -> Calibration:
-    """Release the mean products and errors of `calibration_products`; their unit is the spread."""
+    """Release a factor of the coefficients, and the mean error of predictions.
+
+    All numbers are in units of the spread of the responses.
+    """
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
     norm = float(np.linalg.norm(estimate.point.values))

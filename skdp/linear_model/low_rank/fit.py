@@ -28,27 +28,21 @@ from skdp.privacy.plan import branches_of
 from skdp.privacy.releases import SCALE_GRID
 
 # ------------------------------
-# Public or released maps from the passed matrices to the fitted ones.
+# Maps that center, scale and whiten matrices, by public facts or released values.
 
 
 @dataclass(frozen=True)
 class Transform:
-    r"""The map from matrices to the fitted :math:`A\,((X_i - C) \circ S)\,B`; A, B are symmetric.
+    r"""The map from matrices X to fitted ones, :math:`A\,((X - C) \circ S)\,B`."""
 
-    S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
-    estimated least variance of the fitted matrices along any direction. `largest` has the sizes to
-    which entries of :math:`(X_i - C) \circ S` are clipped, or is None. `are_rare` is whether most
-    features have their most frequent value in most records. If a covariance of all entries is
-    public, `covariance` is the covariance of all entries of the fitted matrices.
-    """
-
-    center: np.ndarray | None = None
-    multiplier: Any = 1.0
-    row_map: np.ndarray | None = None
-    column_map: np.ndarray | None = None
-    least_variance: float = 1.0
-    are_rare: bool = False
-    largest: np.ndarray | None = None
+    center: np.ndarray | None = None  # C; None for 0
+    multiplier: Any = 1.0  # S: a number or, for rows of features, one for each entry
+    row_map: np.ndarray | None = None  # A, symmetric, or its diagonal; None for the identity
+    column_map: np.ndarray | None = None  # B, symmetric, or its diagonal; None for the identity
+    least_variance: float = 1.0  # estimated, of fitted matrices along any direction
+    are_rare: bool = False  # whether most features have one value in most records
+    largest: np.ndarray | None = None  # sizes to which entries of (X - C) * S are clipped
+    # Of all entries of fitted matrices, if it is public; None also for the identity.
     covariance: np.ndarray | None = None
 
     @property
@@ -57,18 +51,18 @@ class Transform:
         return [self.row_map, self.column_map]
 
     def mapped(self, records: Records) -> Records:
-        """Apply the maps of rows and of columns to centered and scaled matrices."""
+        """Apply the maps of rows and of columns to records that are centered and scaled already."""
         return replace(records, design=records.design.mapped(*self.maps))
 
     def undo(self, estimate: Estimate) -> Estimate:
-        """Return the estimate with coefficients and intercept for the matrices as passed."""
+        """Return the estimate with coefficients and intercept for the matrices as passed to fit."""
         point = estimate.point
-        # As A and B are symmetric, <M, A Z B> = <A M B, Z>.
+        # As A and B are symmetric, coefficients M of A Z B are coefficients A M B of Z.
         left = _mapped(self.row_map, point.left)
         right = _mapped(self.column_map, point.right)
         if np.ndim(self.multiplier) == 0:
             values = point.values * self.multiplier
-        elif len(right) == 1:  # One number for each entry of a column.
+        elif len(right) == 1:  # Matrices are columns, with one multiplier for each entry.
             left, values = left * self.multiplier, point.values
         else:
             right, values = right * self.multiplier.T, point.values
@@ -79,20 +73,20 @@ class Transform:
 
 
 def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
-    """Multiply vectors by a symmetric matrix, given whole, by its diagonal, or as None, for I."""
+    """Multiply vectors, in columns, by a symmetric matrix: whole, a diagonal, or None for I."""
     if symmetric is None:
         return vectors
     return symmetric[:, np.newaxis] * vectors if symmetric.ndim == 1 else symmetric @ vectors
 
 
 def inverse_root(covariance: np.ndarray) -> np.ndarray:
-    """Return the inverse of the symmetric root of a covariance."""
+    """Return the inverse of the symmetric root of a covariance, which whitens vectors."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
 def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
-    """Return the map that whitens rows and columns, by means of the covariance of all entries."""
+    """Return the map that whitens rows and columns, given the covariance of all entries."""
     by_places, n_columns = covariance.reshape(*shape, *shape), shape[1]
     row_map = inverse_root(np.einsum("ijkj->ik", by_places) / n_columns)
     column_map = inverse_root(np.einsum("ijil->jl", by_places) * n_columns / np.trace(covariance))
@@ -103,17 +97,18 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 # ------------------------------
 # Features scaled to mean 0 and variance 1: by released scales or, for public features, exactly.
 
-# A feature is rare if all but this fraction of the records have its most frequent value.
+# A feature is rare if at most this fraction of the records differ from its most frequent value.
 _RARE = 0.25  # not studied
-# If records have fewer rare values than this on average, many have none, and gradients near 0.
+# If fewer rare features than this differ from their most frequent value in an average record, many
+# records have gradients near 0.
 _FEW_RARE = 2.0  # not studied
-# Sizes to which standardized entries are clipped: of features with a known scale, and of features
-# whose scale is hidden by noise, in units of the assumed scale.
-# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails", has the first.
+# Sizes to which standardized entries are clipped: of features with a known scale; and of features
+# whose scale is hidden by noise, in units of an assumed scale. The first one is studied in
+# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails".
 _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
-# Sample of public features for their medians: limits of its number of rows, and wanted number of
-# entries; not studied.
+# Medians of public features come from a sample of rows. Limits of its number of rows, and wanted
+# number of entries; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
 # Larger entries of public features count as 0: their squares could overflow.
@@ -121,7 +116,7 @@ _LARGEST_USABLE = 1e100  # not studied
 
 
 def standardized_by(scales: Scales, spec: TraceSpec) -> Transform:
-    """Return the map that gives features mean 0 and variance 1, where their scales are known."""
+    """Return the map that gives features mean 0 and variance 1, by released scales."""
     center, multiplier = standardization(scales, spec, is_centered=spec.fit_intercept)
     center = None if center is None else center.reshape(spec.matrix_shape)
     largest = None
@@ -133,7 +128,7 @@ def standardized_by(scales: Scales, spec: TraceSpec) -> Transform:
 
 
 def _are_rare(off_mode: np.ndarray) -> bool:
-    """Return whether most features are rare, and a record has few rare features on average.
+    """Return whether gradients of many records are near 0, as most features are rare.
 
     `off_mode` has, for each feature, the fraction of records without its most frequent value.
     """
@@ -142,9 +137,9 @@ def _are_rare(off_mode: np.ndarray) -> bool:
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
-    """Compute means and standard deviations of public features, in a sample of evenly spaced rows.
+    """Return the map that standardizes public features, from a sample of evenly spaced rows.
 
-    An outlier is replaced by the median of its feature.
+    For its means and standard deviations, an outlier counts as the median of its feature.
     """
     most_rows = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
     places = np.linspace(0, design.n_records - 1, min(most_rows, design.n_records)).astype(np.int64)
@@ -171,16 +166,18 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# A fit with less signal, relative to the noise in all directions, is useless:
+# A fit whose `signal_strength` is below this is useless:
 # benchmarks/trace_regression/errors.md, "How many records it takes".
 _LEAST_SIGNAL = 2.0
-# The same for matrices of rank one, and for cells, of which a record depends on few coefficients:
-# least signal, relative to the noise in one direction. docs/user_guide/low_rank_regression.rst,
-# "When it cannot work", and for cells benchmarks/trace_regression/unlike_data.md, "strength".
+# Least signal for matrices of rank one, and for cells of tables, where a record depends on few
+# coefficients; relative to the noise along one singular vector instead of all noise.
+# docs/user_guide/low_rank_regression.rst, "When it cannot work", and for cells
+# benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
-# If most responses are equal, coefficients with less signal than this become 0: of 42 such fits on
-# random designs of four kinds, one was better than the mean. Not studied beyond.
+# If most responses are equal, and the signal of those that differ is below this, all coefficients
+# become 0: of 42 such fits on random designs of four kinds, one was better than the mean. Not
+# studied beyond.
 _LEAST_OF_RARE = 0.75
 
 
@@ -200,7 +197,7 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
             f"{_fewer(spec)}."
         )
     features = plan.parts.features
-    # Noise of the counts, or moments, that give centers and scales.
+    # Noise of the released counts, or moments, from which centers and scales of features follow.
     noise_std = None if features is None else branches_of(features)[0][-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
         yield (
@@ -246,35 +243,42 @@ def warnings_for_fit(
 
 
 def are_hidden(spec: TraceSpec, off_center: float) -> bool:
-    """Return whether the part `off_center` of the responses is too small to beat a constant."""
+    """Return whether too few responses differ from the center for a fit to beat a constant.
+
+    `off_center` is the fraction of responses that differ.
+    """
     strength = off_center * spec.signal_strength * math.sqrt(spec.rank)
     return spec.cost.is_private and off_center < 1 and strength < _LEAST_OF_RARE
 
 
 def _fewer(spec: TraceSpec) -> str:
-    """Name the parameters to reduce for fewer coefficients."""
-    # Features have no rank to choose.
+    """Name the parameters to reduce for fewer coefficients, for warnings."""
+    # Coefficients of rows of features have no rank to choose.
     return "fewer features" if min(spec.matrix_shape) == 1 else smaller(spec.rank)
 
 
 def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
-    """Return whether only uneven frequencies of rows or columns make the signal too small."""
+    """Return whether the signal is too small in rare rows or columns, but would suffice otherwise.
+
+    It would suffice if all rows and columns of the table were observed equally often.
+    """
     least, unevenness = _least_signal(spec), 1.0
     for roots in transform.maps:
         if roots is None:
             return False
         if roots.ndim == 1:
-            # `roots` are inverse roots of variances; the factor exceeds 1 unless all are equal.
+            # `roots` are inverse roots of the frequencies of rows, or columns. The factor is 1 if
+            # all frequencies are equal, else larger.
             inverses = np.square(roots)
             unevenness *= float(np.mean(inverses) * np.mean(1 / inverses))
     return least <= spec.signal_strength < least * math.sqrt(unevenness)
 
 
 def _least_signal(spec: TraceSpec) -> float:
-    """Return the least signal with which a fit is useful, from public facts.
+    """Return the least `signal_strength` with which a fit is useful, from public facts.
 
-    A singular vector must stand out from the noise in its own direction, which is a small part of
-    the noise in all directions. Matrices of rank one need more signal, as few records have it.
+    Matrices of rank one need more, as each record depends on few coefficients. There, a singular
+    vector must stand out from the noise along it, a small part of the noise of all coefficients.
     """
     shape = spec.matrix_shape
     if spec.factors is None or min(shape) == 1:
@@ -286,32 +290,36 @@ def _least_signal(spec: TraceSpec) -> float:
 # ------------------------------
 # The fit.
 
-# Wanted fractions of unclipped gradients: usually, with a strong signal, and for gradients of
+# Wanted fractions of unclipped gradients: usually, with a strong signal, and for gradients of very
 # different lengths. benchmarks/trace_regression/errors.md, "Designs"; defaults.md, "quantile";
 # benchmarks/house/constants.md. .8 is not studied.
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
-# With more signal than this, clipping costs more than it saves; not studied.
+# A signal is strong if `signal_strength` exceeds this: clipping at the usual fraction then costs
+# more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
-# Wanted ratio of the bias of clipped gradients to the noise: for rows, and for matrices, where the
-# bias hardly changes directions; and least clipped fraction. benchmarks/budgets/clipping.md,
-# benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
+# Wanted ratio of the bias of clipped gradients to their noise: for rows of features; and for
+# matrices, where the bias hardly changes directions. Then the least clipped fraction.
+# benchmarks/budgets/clipping.md, benchmarks/trace_regression/unlike_data.md and
+# benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
-# If the mean matrix exceeds this fraction of the usual norm, a second mean is released around it.
+# If the norm of the released mean matrix exceeds this fraction of the median norm of the matrices,
+# a second mean is released around the first.
 _FAR = 0.5  # not tuned
-# If means of rows and columns are fitted first, singular values must exceed this multiple of the
-# noise: rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not studied beyond.
+# In tables, whose row and column means are fitted first, singular values below this multiple of the
+# noise become 0, as rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not
+# studied beyond.
 _LEAST_RATIO = 3.0
-# Least length of a step, relative to its full length, however noisy the gradient: if at least this
-# fraction of the responses differs from the center, and if fewer do. Not studied beyond independent
-# entries, digits and sensors.
+# Least length of a step with a noisy gradient, relative to its full length: `_LEAST_PART` if at
+# least the fraction `_MANY_OFF_CENTER` of the responses differs from the center, else
+# `_LEAST_PART_OF_FEW`. Not studied beyond independent entries, digits and sensors.
 _MANY_OFF_CENTER, _LEAST_PART, _LEAST_PART_OF_FEW = 0.5, 0.5, 0.2
-# Mean square of the residuals, relative to that of the responses, from which on a fit warns, and
-# from which on coefficients become 0. benchmarks/trace_regression/unlike_data.md
+# If the mean square of the residuals over that of the responses exceeds `_NO_BETTER`, the fit
+# warns; above `_WORSE`, coefficients become 0. benchmarks/trace_regression/unlike_data.md
 _NO_BETTER, _WORSE = 0.9, 1.1
-# Assumed size of the mean of centered responses, in units of their spread: around a released
-# median, and around 0.
+# Assumed size of the mean of centered responses, in units of their spread: if the center is a
+# released median, and if it is 0.
 _USUAL_MEAN, _MEAN_AROUND_0 = 0.3, 1.0  # not studied
-# A released median is arbitrary if its counts have more noise than this fraction of the units.
+# A released median may be any value if its counts have more noise than this fraction of the units.
 _ROUGH = 0.1  # not studied
 # Largest norm of coefficients, in units of the spread of the responses: with a public covariance,
 # and with a released one. Not studied.
@@ -326,7 +334,7 @@ def solve_trace(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release the scales, then the coefficients and the intercept, for matrices as passed."""
+    """Release the scales of matrices, then the coefficients and the intercept."""
     center, bounded = 0.0, partial(descents.bounded, bound=spec.response_bound)
     responses = view.responses.mapped(bounded)
     units = spec.n_units, view.design.n_jobs, view.design.people
@@ -337,7 +345,7 @@ def solve_trace(
     if spec.covariance == "private":
         scales, branch = _scales(spec, plan, view.design, responses, budget)
         transform, scaled = _whitened(spec, branch, scales, view.design, responses, budget)
-    # Without noise nothing is clipped: an infinite spread.
+    # Without noise, an infinite spread of the responses stands for no clipping.
     spread, farthest = Spread(math.inf), spec.response_bound + abs(center)
     if branch.response_spread is not None:
         counts = trace_records.count_responses(responses, *units[1:])
@@ -347,7 +355,7 @@ def solve_trace(
     noise_std = plan.response_center[0].noise_std if plan.response_center else None
     is_rough = noise_std is not None and noise_std > _ROUGH * spec.n_units
     if is_rough and center != 0 and 0.7 < spread.size / abs(center) < 1.4:
-        # Most responses are as far from the released center as 0 is: the center is noise.
+        # The center is noise: most responses are as far from it as 0 is, so they are near 0.
         center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
         responses = view.responses.mapped(bounded)
     usual_mean = _USUAL_MEAN if center else _MEAN_AROUND_0
@@ -382,11 +390,11 @@ def _whitened(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[Transform, Design]:
-    """Return the map that centers, scales and whitens matrices, and the scaled matrices."""
+    """Add released maps of rows and columns to `scales`; return them, and the scaled matrices."""
     view = replace(
         design, multiplier=scales.multiplier, center=scales.center, largest=scales.largest
     )
-    # The many steps of a private fit save more time than a copy takes.
+    # A private fit takes many steps, so a scaled copy of the matrices saves time.
     view = view.cached() if spec.cost.is_private else view
     bound = covariance_bound(spec)
     maps, least = trace_records.release_whitening(plan.covariances, view, responses, budget, bound)
@@ -398,8 +406,8 @@ def _scales(
 ) -> tuple[Transform, FittedReleases]:
     """Return the map that gives entries mean square 1, and the branch of remaining releases.
 
-    Features are scaled one by one, entries of other matrices all together. In the branch without
-    further means, the other releases have the share of these means.
+    Features are scaled one by one, entries of other matrices all by one number. The plan has a
+    branch for matrices far from 0, with releases of further means, and one for all others.
     """
     usual = plan.branches.branches[0]
     if plan.features is not None:
@@ -449,27 +457,23 @@ def _released_center(
 
 @dataclass(frozen=True)
 class _Fit:
-    """The fit after the release of scales: a descent, and corrections of its result.
-
-    `farthest` is the public bound of centered responses, and `usual_mean` the assumed size of their
-    mean, relative to their `spread`.
-    """
+    """The fit after the release of scales: a descent, and corrections of its result."""
 
     spec: TraceSpec
     plan: FittedReleases
     transform: Transform
-    spread: Spread
-    farthest: float
-    usual_mean: float
+    spread: Spread  # of centered responses
+    farthest: float  # public bound of centered responses
+    usual_mean: float  # assumed size of the mean of centered responses, in units of `spread`
     budget: PrivacyBudget
 
     def matrices(self, records: Records, generator: np.random.Generator) -> Estimate:
-        """Fit coefficients, which become 0 if residuals are larger than the responses."""
+        """Fit coefficients; they become 0 if released residuals are larger than the responses."""
         mapped = self.transform.mapped(records)
         estimate = self._descend(mapped, generator)
         if self.plan.last_spread is not None:
             counts = mapped.counted_residuals(estimate.point, estimate.offset * mapped.intercept)
-            # No bound: residuals that noise hides say nothing about the fit.
+            # An infinite bound: otherwise, residuals that noise hides would count as the bound.
             spread = trace_records.release_spread(
                 self.plan.last_spread, counts, self.budget, math.inf, self.spec.n_units
             )
@@ -477,14 +481,16 @@ class _Fit:
         return self.transform.undo(estimate)
 
     def table(self, records: Records, generator: np.random.Generator) -> Estimate:
-        """Fit means of rows and columns, then coefficients, then the means of the residuals."""
+        """Fit the cells of a table: means of rows and columns, then low-rank coefficients.
+
+        Row and column means of the residuals then correct the first means.
+        """
         plan, transform, budget = self.plan, self.transform, self.budget
         assert plan.margins is not None
         assert plan.last_margins is not None
         margins = release_margins(plan.margins, records, transform.maps, self.spread.size, budget)
         mapped = transform.mapped(records.without(margins.matrix, margins.offset))
         estimate = self._descend(mapped, generator)
-        # With few cells, the first means contain much of the low-rank part; residuals correct them.
         residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         size, are_noise = math.inf, False
         if plan.last_spread is not None:
@@ -495,18 +501,18 @@ class _Fit:
             )
             size = last.size
             if self._residual_ratio(last) > _WORSE:
-                # The fit is noise: that of rare cells or, without a low-rank part, of the means.
+                # The fit is noise: of the coefficients or, if all of these are cut, of the means.
                 size, are_noise = self.spread.size, estimate.n_cut == self.spec.rank
                 estimate = estimate.without_coefficients(size * self.usual_mean)
                 estimate = replace(estimate, n_cut=self.spec.rank)
                 residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         records = replace(records, responses=residuals.responses)
         corrections = release_margins(plan.last_margins, records, transform.maps, size, budget)
-        # With hardly any signal, a second noise in the means loses more than it corrects.
+        # With hardly any signal, the noise of the corrections costs more than they gain.
         is_lost = self.spec.cost.is_private and self.spec.signal_strength < _LEAST_SIGNAL / 2
         margins = margins.without_means() if are_noise else margins
         margins += corrections.without_means() if are_noise or is_lost else corrections
-        # If the means of rows and columns are noise, the low-rank part is all of the model.
+        # A fit warns of cut singular values only if it has no row and column means either.
         n_cut = estimate.n_cut if margins.are_hidden else 0
         estimate = transform.undo(estimate)
         scaled = margins.matrix.with_values(-transform.multiplier * np.ones(2))
@@ -541,15 +547,15 @@ class _Fit:
             least_curvature=least,
             least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
             least_part=least_part,
-            # The fit of a weak signal may explain this spread of the responses by chance.
+            # With a weak signal, coefficients may explain this spread by chance.
             unexplained=spread.of_all if spec.is_weak else 0.0,
         )
-        # A bound of the mean response: the size of responses off the center, times their fraction.
+        # Bound of the mean response: the size of responses off the center, times their fraction.
         largest_mean = max(spread.size * spread.fraction_off_center, trace_records.LEAST_SPREAD)
         if are_hidden(spec, spread.fraction_off_center):
             estimate = estimate.without_coefficients(largest_mean)
         elif plan.calibration is not None:
-            # Shrink the intercept by its noise, relative to the usual mean response.
+            # The intercept is shrunk by its noise, relative to the usual size of a mean response.
             noise = estimate.noise_std / (largest_mean * self.usual_mean)
             offset = estimate.offset / (1 + noise**2)
             if estimate.n_cut == spec.rank:
@@ -563,10 +569,10 @@ class _Fit:
     def _quantile(self, records: Records) -> float:
         """Return the wanted fraction of unclipped gradients, from public and released facts.
 
-        A low fraction has the least noise for its signal, but with hardly any noise a median of
-        residuals is worse than their mean. Gradients of sparse and rank-one matrices differ too
-        much in length for a low fraction. If most responses are equal, half of the other records
-        are left unclipped.
+        A low fraction has the least noise. With hardly any noise, the fraction is high, as clipping
+        biases a fit. It is also high for sparse matrices and matrices of rank one, whose gradients
+        differ much in length. If most responses are equal, half of the other records are left
+        unclipped.
         """
         spec, off_center = self.spec, self.spread.fraction_off_center
         if not isinstance(spec.clip_quantile, str):
@@ -583,17 +589,17 @@ class _Fit:
         return 1 - descents.clipped_fraction(strength, wanted, limits, power=2)
 
     def _bounds(self) -> tuple[float, float]:
-        """Bound the norm of coefficients from above, and the curvature from below.
+        """Bound the norm of coefficients from above, and the curvature of the loss from below.
 
         For uncorrelated features of variance 1, the norm of coefficients is at most the spread of
-        the responses. With a strong signal, by public facts, no bounds are needed.
+        the responses. Matrices with enough signal need no bounds.
         """
         spec, transform = self.spec, self.transform
         if min(spec.matrix_shape) > 1 and spec.signal_strength >= _LEAST_SIGNAL:
             return math.inf, 1.0
         maps = zip(transform.maps, spec.matrix_shape, strict=True)
         is_mapped = all(one is not None for one, size in maps if size > 1)
-        # Without whitening the smallest variance is unknown, as some cells of a table may be rare.
+        # Without whitening, the smallest variance is unknown: some cells of a table may be rare.
         is_white = spec.covariance == "identity" or (is_mapped and transform.covariance is None)
         least = transform.least_variance if is_white else 0.0
         largest = _SPREAD_MARGIN * self.spread.size if is_white else math.inf
@@ -603,10 +609,10 @@ class _Fit:
         return largest, least
 
     def _calibrated(self, release: Release, records: Records, estimate: Estimate) -> Estimate:
-        """Multiply the coefficients by a released factor; add the mean error to the intercept."""
+        """Multiply coefficients by a released factor, and add a released mean to the intercept."""
         spec, warnings = self.spec, estimate.warnings
         calibration = trace_descent.calibrate(release, estimate, records, self.spread, self.budget)
-        # Too few records, and coefficients of 0, have warnings of their own.
+        # Too few records, and coefficients that are all 0, have warnings of their own.
         is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
         if calibration.is_doubtful and is_news:
             warnings += (descents.warning_of_doubt(spec.unit.counted, _fewer(spec)),)
@@ -615,9 +621,8 @@ class _Fit:
         return replace(estimate, point=point, offset=offset, warnings=warnings)
 
     def _residual_ratio(self, of_residuals: Spread) -> float:
-        """Return the mean square of residuals, relative to that of responses; 0 if not known."""
-        # If few responses differ from the center, noise hides the sizes of responses, but not
-        # the sizes of residuals.
+        """Return the mean square of residuals over that of responses; 0 if this is not known."""
+        # If few responses differ from the center, noise may hide how large these few are.
         spread = self.spread
         is_known = spread.fraction_off_center == 1 and not spread.is_guess
         return (of_residuals.of_all / spread.of_all) ** 2 if is_known else 0.0

@@ -17,9 +17,9 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records: in searches, where only the last counts
-# need precision; and in the histogram of responses, which should show rare responses. There it is
-# the finer noise if its share is at most the spare one. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: `_PRECISION` in searches; `_BIN_PRECISION`
+# in the histogram of responses, to show rare ones, or even `_FINE_PRECISION`, if this takes at most
+# the share `_SPARE_SHARE`. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -27,25 +27,26 @@ _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # If the noise of a count exceeds this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
-# Scales of features: wanted noise, as fractions of the records, of counts by size, and of means, in
-# units of half an interval; and the largest shares of both.
+# Scales of features: wanted noise of a count of entries by size, as a fraction of the records, and
+# of a mean, in half widths of the interval of its feature; then limits of the shares of both.
 _SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
 _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
-# Share of all finer counts, which find the center of a feature with a small spread around it.
+# Share of finer counts, which find the center of a feature whose spread is small beside its center.
 _PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
-# Wanted noise of an eigenvalue, for covariances with eigenvalues near 1; and limits of the share,
-# of which benchmarks/house/constants.md varies the larger one.
+# Wanted noise of the eigenvalues of a covariance, which are near 1; and limits of the share of a
+# covariance, of which benchmarks/house/constants.md varies the larger one.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
-# For covariances, matrices are clipped to this multiple of sqrt(d1 d2), the norm if entries have
-# mean square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that
-# norm, if the noise of an eigenvalue stays below its limit: benchmarks/budgets/clipping.md.
+# For covariances, d1 x d2 matrices are clipped to `_CLIP` times sqrt(d1 d2), their norm if entries
+# have mean square 1: benchmarks/house/constants.md. Rows of features are clipped less, if the noise
+# of eigenvalues stays below `_WANTED_NOISE`: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 # Largest share of a start with singular values; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
-# For a start without values: limits of its share, the strength that the share should reach, and the
-# least strength of the whole budget for a release. benchmarks/trace_regression/starts.md
+# For a start with singular vectors alone: limits of its share; the signal-to-noise ratio that the
+# share should reach; and the ratio below which, even with the whole budget, the start is random.
+# benchmarks/trace_regression/starts.md
 _DIRECTION_SHARES, _WANTED_STRENGTH, _LEAST_STRENGTH = (0.01, 0.1), 16.0, 4.0
 # Wanted noise of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
@@ -56,32 +57,32 @@ _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
 # largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
-# Shares of means of matrices: of the first, around 0, and of two, each around the mean before.
+# Shares of means of matrices: the first is taken around 0, each further one around the last.
 _MEAN_SHARES = 0.01, 0.02, 0.03  # not studied
-# Shares of sums of responses by row and column: before the steps, and after them, as a correction.
+# Shares of the sums of responses by row and column, before the steps, and of residuals, after them.
 # benchmarks/trace_regression/margins.md
 _MARGINS_SHARES = 0.1, 0.15
-# Largest share of the spread of residuals if it only shows whether predictions are worse than a
+# Largest share of the spread of residuals, where it only shows whether predictions are worse than a
 # constant; not studied.
 _LARGEST_SHARE_OF_RESIDUALS = 0.02
 # Largest share of the search for the norm of matrices around a released center.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
-# The release whose value sets the first clip level of gradients.
+# Names of releases. The spread of the responses sets the first clip level of gradients.
 _SPREAD = descents.RESPONSE_SPREAD
 _RESIDUALS = "residual spread"
 
 
-# Releases of a center: the median distance of matrices from the last center, and the mean of their
-# clipped differences from that center.
+# Releases of one round of a center: the median distance of matrices from the last round's center,
+# and the mean of their clipped differences from this center.
 CenterReleases = tuple[Search, Release]
 
 
 class FittedReleases(NamedTuple):
     """Releases after the first mean of the matrices."""
 
-    # Empty unless the first mean is far from 0.
+    # Further means of matrices; () unless the first mean is far from 0.
     centers: tuple[CenterReleases, ...]
-    # The norm to clip to; None if it is known, or if the matrices or covariances are public.
+    # The median norm of matrices; None if it is known, or if matrices or covariances are public.
     matrix_norm: Search | None
     # Covariances of rows and of columns; None for a side of length 1.
     covariances: tuple[Release | None, ...]
@@ -92,22 +93,25 @@ class FittedReleases(NamedTuple):
     # The start; None if it is random.
     start: Release | None
     steps: tuple[descents.DescentStep, ...]
-    # The calibration; None unless the signal is weak.
+    # The calibration of coefficients and intercept; None unless the signal is weak.
     calibration: Release | None
-    # The spread of residuals after the steps and, for tables, their sums by row and column.
+    # The spread of residuals after the steps; None if it is not needed.
     last_spread: Release | None
+    # Sums of residuals by row and column of a table; None for other matrices.
     last_margins: Release | None
 
 
 class TraceReleases(NamedTuple):
     """All releases of a fit: centers and scales, then the descent."""
 
-    # Empty without an intercept, or if noise would hide the center.
+    # The median of the responses; () without an intercept, or if noise would hide the median.
     response_center: tuple[Search, ...]
-    # Scales of each feature, or one norm; both None if matrices or covariances are public.
+    # Scales of each feature; None for matrices, and if features or their covariance are public.
     features: ScaleReleases | None
+    # The first mean of matrices; None if they are not centered.
     first_center: CenterReleases | None
-    branches: AnyOf  # of `FittedReleases`: of matrices around 0, and far from 0
+    # Two `FittedReleases`: for matrices around 0, and for matrices far from 0.
+    branches: AnyOf
 
 
 def plan_trace(spec: TraceSpec) -> TraceReleases:
@@ -140,10 +144,10 @@ def _plan_fit(
     has_norm: bool,
     has_center: bool = False,
 ) -> FittedReleases:
-    """Plan the releases after the first mean: scales, a start, and steps, which get the rest.
+    """Plan the releases after the first mean: scales, a start, and steps.
 
-    The releases `before` have shares already. With `has_center` the first mean is subtracted from
-    the matrices, and then the means of `centers`.
+    The steps get the share that is left of the budget, also by the releases `before`. With
+    `has_center`, the means of `centers` refine the first mean.
     """
     norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
@@ -178,7 +182,8 @@ def _share_of_start(spec: TraceSpec) -> float:
     is_written_out = spec.factors is None and min(spec.matrix_shape) > 1
     if spec.init != "auto" or not is_written_out:
         return _START_SHARE * (spec.init == "spectral")
-    # Strength is a singular value of the signal, if all are equal, over the largest of the noise.
+    # The strength is a singular value of the signal, if all of these are equal, over the largest
+    # singular value of the noise.
     edge = math.sqrt(spec.n_entries * spec.rank) * sum(np.sqrt(spec.matrix_shape))
     strength = spec.n_units * spec.cost.mu / edge
     share = float(np.clip((_WANTED_STRENGTH / strength) ** 2, *_DIRECTION_SHARES))
@@ -191,14 +196,14 @@ def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION)
 
 
 def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
-    """Plan the histogram of sizes; with fine noise if this takes at most the spare share."""
+    """Plan the histogram of sizes of responses; its noise is fine if that takes a small share."""
     least = _share_of_counts(2, spec, _BIN_PRECISION)
     fine = _share_of_counts(2, spec, _FINE_PRECISION)
     return _plan_powers(spec, name, max(least, min(fine, _SPARE_SHARE)))
 
 
 def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
-    """Plan counts of sizes by powers of two; without noise, a sum."""
+    """Plan a histogram of numbers by powers of two; without noise, their sum."""
     if not spec.cost.is_private:
         unbounded = partial(float, math.inf)
         return spec.cost.release(name, "gaussian", share, unbounded, {}, shape=(1,))
@@ -207,13 +212,12 @@ def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
 
 
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
-    """Plan residuals' spread and, for a table, sums by row and column before and after steps."""
+    """Plan sums by row and column of a table, the spread of residuals, and sums of residuals."""
     if not spec.has_margins:
-        # The spread only judges the fit.
+        # The spread of residuals only shows whether predictions are worse than a constant.
         share = min(_share_of_counts(2, spec, _BIN_PRECISION), _LARGEST_SHARE_OF_RESIDUALS)
         is_planned = spec.cost.is_private and spec.has_curvatures and spec.n_iter > 0
         return None, _plan_powers(spec, _RESIDUALS, share) if is_planned else None, None
-    # The spread clips the last sums.
     name, (first, last), shape = "row and column sums", _MARGINS_SHARES, (sum(spec.matrix_shape),)
     spread = _plan_spread(spec, _RESIDUALS) if spec.cost.is_private else None
     return (
@@ -224,7 +228,7 @@ def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
 
 
 def _plan_norm(spec: TraceSpec, number: int) -> Search:
-    """Plan the search for the norm around center `number`; center 0 is the origin."""
+    """Plan the search for the median distance of matrices from center `number`; center 0 is 0."""
     name, share = "matrix norm", _share_of_counts(n_halvings(len(SCALE_GRID)), spec)
     if number:
         name, share = f"{name} around center {number}", min(share, _LARGEST_SHARE_OF_NORM)
@@ -232,14 +236,14 @@ def _plan_norm(spec: TraceSpec, number: int) -> Search:
 
 
 def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
-    """Plan the norm around center `number`, and the mean of clipped differences from it."""
+    """Plan the median distance of matrices from center `number`, and their mean around it."""
     norm, name = _plan_norm(spec, number), f"matrix mean {number + 1}"
     share, shape = _MEAN_SHARES[number], (spec.n_entries,)
     return norm, plan_sum(spec, name, share, shape, norm.name, sensitivity.row_sum)
 
 
 def _plan_features(spec: TraceSpec) -> ScaleReleases:
-    """Plan the scales of each feature, as precise as wanted if the shares suffice."""
+    """Plan the scales of each feature: as precise as wanted, within limits of the shares."""
     least, places = _LEAST_FEATURE_SHARE, _PLACES_SHARE
     share_for = partial(share_for_counts, spec.n_entries, spec.n_units, spec.cost.mu)
     sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
@@ -251,9 +255,9 @@ def _plan_features(spec: TraceSpec) -> ScaleReleases:
 
 def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
     """Plan the covariance of rows or of columns, with the wanted noise of eigenvalues."""
-    # Second moments of vectors have the same sensitivity. Its proof needs two facts, which hold for
-    # X X', and for its diagonal, too: the norm is at most the squared norm of X, and two such
-    # products have a nonnegative inner product.
+    # The sensitivity is that of second moments x x' of vectors. Its proof needs two facts, which
+    # also hold for X X' and for its diagonal: the norm is at most the squared norm of X, and two
+    # such products have a nonnegative inner product.
     change = sensitivity.second_moment
     size, other = spec.matrix_shape[side], spec.matrix_shape[1 - side]
     if size == 1:
@@ -284,14 +288,14 @@ def covariance_bound(spec: TraceSpec) -> float:
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2
     fraction = descents.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
-    # By Chebyshev's inequality, at most this fraction of matrices is longer.
+    # By Chebyshev's inequality, at most `fraction` of the rows are longer than the result.
     return 1 / math.sqrt(fraction) * math.sqrt(size)
 
 
 def _plan_steps(
     spec: TraceSpec, share: float, votes: float, curvatures: float
 ) -> tuple[descents.DescentStep, ...]:
-    """Plan the releases of each step, which get the remaining share."""
+    """Plan the releases of all steps, with `share` for gradients, counts and curvatures."""
     n_steps = spec.n_iter
     shares = descents.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
     change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum

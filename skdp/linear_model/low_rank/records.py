@@ -1,4 +1,4 @@
-"""Sums over the records of a trace regression: clipped gradients, scales, centers, curvatures."""
+"""Sums over the records of a trace regression, for scales, centers, gradients and curvatures."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,32 +21,28 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights, weighting_to
 from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
 
 # ------------------------------
-# Records, and sums over them of clipped vectors.
+# Records, and sums of clipped vectors, one per record.
 
-#: A function of a block of matrices that returns coordinates and the factors to multiply them by.
+#: A function of a block of matrices that returns coordinates of each, and a factor of each.
 Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Records:
-    """Matrices with their responses; a record whose response is NaN is null.
+    """Matrices with their responses; a record whose response is NaN is null."""
 
-    Each matrix has a further coordinate `intercept`, a constant; 0 without an intercept. If public,
-    `covariance` is the covariance of all entries; None also stands for the identity.
-    """
-
-    design: Design
+    design: Design  # the matrices
     responses: Targets
-    intercept: float
-    covariance: np.ndarray | None = None
+    intercept: float  # constant that is a further coordinate of each matrix; 0 without an intercept
+    covariance: np.ndarray | None = None  # of all entries, if it is public; None for the identity
 
     def without(self, point: FixedRank, offset: float) -> "Records":
-        """Subtract the predictions of released coefficients from the responses."""
+        """Return records with residuals, of released coefficients `point`, as responses."""
         residuals = np.asarray(self.responses) - self.design.inner(point) - offset
         return replace(self, responses=Targets.of(residuals))
 
     def counted_residuals(self, point: FixedRank, offset: float) -> np.ndarray:
-        """Count residuals by size, block by block: memory never holds the residuals of all rows."""
+        """Count residuals by size, block by block, so that memory never holds all residuals."""
 
         def _kernel(rows: slice, matrices: Matrices) -> np.ndarray:
             residuals = self.responses[rows] - matrices.tangent(point, 0.0)[1] - offset
@@ -58,14 +54,15 @@ class Records:
 def clipped_sum(
     design: Design, vectors: Vectors, level: float, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum vectors clipped to a norm; return the sum and the number of unclipped vectors.
+    """Sum vectors clipped to norm `level`; return the sum and the number of unclipped vectors.
 
-    Vectors that are not finite contribute nothing, and are not counted.
+    The vector of a record has `size` entries. Vectors with NaN or infinity add nothing, and are not
+    counted.
     """
 
     def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
         coordinates, factors = vectors(records, matrices)
-        # The norm of the product, as a product of two norms may underflow and bound nothing.
+        # The norm of the product, as the product of a factor and a norm may underflow.
         coordinates.multiply(factors)
         norms = coordinates.norms()
         weights = clip_weights(norms, level, coordinates.size)
@@ -78,7 +75,7 @@ def clipped_sum(
 def products(
     rows: slice, matrices: Matrices, responses: Targets, point: FixedRank | None = None
 ) -> tuple[Coordinates, np.ndarray]:
-    """Return entries, or tangent coordinates at a point, and responses to multiply them by."""
+    """Return entries of matrices, or their tangent coordinates at `point`, and their responses."""
     coordinates = matrices.entries() if point is None else matrices.tangent(point, 0.0)[0]
     return coordinates, responses[rows]
 
@@ -86,11 +83,13 @@ def products(
 # ------------------------------
 # Public weights that limit the influence of few very long public matrices.
 
-# A value is an outlier if it exceeds `_LONGEST` times the quantile that `_LARGEST_FRACTION` of the
-# sizes exceed. With a larger fraction, good values would be outliers. Not studied.
+# A size is an outlier if it exceeds `_LONGEST` times a quantile of all sizes, which the fraction
+# `_LARGEST_FRACTION` of them exceeds. With a larger fraction, good values would be outliers. Not
+# studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# A vector longer than so many medians has the weight 0: beside it, rounding would lose all others.
+# A vector longer than this many medians has the weight 0: in a sum with it, rounding would lose the
+# digits of all other vectors.
 _LONGEST_COORDINATES = 1e3  # not studied
 
 
@@ -104,7 +103,10 @@ def outlier_threshold(sizes: np.ndarray) -> float:
 
 
 def inlier_mask(design: Design) -> np.ndarray:
-    """Mark matrices whose norm is no outlier, with sparse factors scaled by column first."""
+    """Mark matrices whose norm is no outlier.
+
+    For this, columns of sparse factors are divided by the median size of their stored entries.
+    """
     sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
     if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
         parts = (design.source.left, design.source.right)
@@ -115,13 +117,13 @@ def inlier_mask(design: Design) -> np.ndarray:
 
 
 def _inverse_sizes(part: csr_array) -> np.ndarray:
-    """Return one over the median size of stored entries, by column; 1 for columns without any."""
+    """Return the inverse median size of the stored entries of each column; 1 for empty columns."""
     sizes = np.abs(part.data)
     order = np.lexsort((sizes, part.indices))
     counts = np.bincount(part.indices, minlength=part.shape[1])
     inverses = np.ones(part.shape[1])
     has_rows = counts > 0
-    # Positions of the lower medians in the sizes, which are sorted within each column.
+    # Positions of the lower medians in `order`, which sorts sizes within each column.
     middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[has_rows]
     medians = sizes[order[middles]].astype(np.float64)
     is_usable = (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING)
@@ -132,8 +134,8 @@ def _inverse_sizes(part: csr_array) -> np.ndarray:
 def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarray:
     """Return weights that shorten long vectors to the median norm of nonzero vectors.
 
-    Vectors that could overflow, or are far longer than the median, have the weight 0. Without
-    `downweights` only overflowing vectors do, and all others have the weight 1.
+    The weight is 0 for null vectors, for vectors that could overflow, and for vectors far longer
+    than the median. Without `downweights`, all vectors that cannot overflow have the weight 1.
     """
     is_usable = (lengths > 0) & (lengths <= NO_CLIPPING)
     if not downweights or not is_usable.any():
@@ -144,34 +146,35 @@ def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarra
 
 
 # ------------------------------
-# Released scales of responses and matrices; exact ones of public matrices.
+# Released scales of responses and of matrices.
 
-# Bins from 1e-12 to 1e18; smaller sizes count in the first bin, as 0. Not studied.
+# Histograms of sizes have a bin for each power of two from 1e-12 to 1e18. Smaller sizes count in
+# the first bin, as 0. Not studied.
 _EXPONENTS = np.arange(-40, 61)
-#: Powers of two by which numbers are counted.
+#: The powers of two: bin p holds sizes from p / sqrt(2) to p * sqrt(2).
 POWERS = 2.0**_EXPONENTS  # not tuned
 N_POWERS = len(POWERS)
 # Larger values count as this one, as their exponents could overflow. Not studied.
 _LARGEST = 1e300
-# Root mean square of numbers spread evenly over a bin, from p / sqrt(2) to p * sqrt(2), divided by
-# its power of two p. So responses of 1 are estimated as 1.08.
+# A histogram has a bin from p / sqrt(2) to p * sqrt(2) for each power of two p. This is the root
+# mean square of sizes spread evenly over such a bin, divided by p.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
-#: Least scale of responses, and the scale if noise hides them all. Not studied.
+#: Least spread of responses, and the spread if noise hides all responses. Not studied.
 LEAST_SPREAD = 1e-12
-# Size of responses in bins that noise hides, relative to the largest visible bin: assumed as if
-# responses were normal. Not studied.
+# Assumed size of responses in bins that noise hides, relative to the largest visible bin: that of
+# normal responses. Not studied.
 _HIDDEN_SIZE = 0.6
-# A bin is near a visible bin up to this distance, and is then visible above this many standard
-# deviations of the noise: few bins are near, so noise rarely fills one.
+# A bin within `_NEAR` bins of a visible one is visible itself from `_CLEAR_OF_NEAR` standard
+# deviations of the noise on. That is less than for other bins, as noise rarely fills one of so few.
 # benchmarks/least_squares/made_up.md
 _NEAR, _CLEAR_OF_NEAR = 2, 3.0
-# At most this many neighboring bins are merged if none is visible. Not studied.
+# If no bin of a histogram is visible, up to this many neighboring bins are merged. Not studied.
 _MOST_BINS = 8
 # Least estimate of the fraction of responses that differ from the center; not studied.
 _LEAST_FRACTION = 0.02
 
 
-#: Warning of a guessed spread; the noun that follows names the units.
+#: Warning of a guessed spread of responses, without the name of the units, which ends it.
 GUESSED_SPREAD = (
     "The fit has learned nearly nothing of the responses: too few of them differ from the median "
     "to be distinguished from noise. Pass response_bound, a public bound of their size, a larger "
@@ -181,15 +184,11 @@ GUESSED_SPREAD = (
 
 @dataclass(frozen=True)
 class Spread:
-    """The root mean square `size` of centered responses; if most are 0, of those that are not 0.
+    """The spread of centered responses: how many differ from 0, and how far."""
 
-    `fraction_off_center` is then the fraction of responses that are not 0; else it is 1. The size
-    is a guess if noise hides these responses, and no public bound is known.
-    """
-
-    size: float
-    fraction_off_center: float = 1.0
-    is_guess: bool = False
+    size: float  # root mean square of responses; if most are 0, of all others
+    fraction_off_center: float = 1.0  # fraction of responses other than 0, if most are 0; else 1
+    is_guess: bool = False  # whether `size` is a guess, as noise hides responses without a bound
 
     @property
     def of_all(self) -> float:
@@ -200,7 +199,7 @@ class Spread:
 def count_responses(
     responses: Targets, n_jobs: int | None = None, people: People | None = None
 ) -> np.ndarray:
-    """Count responses by size."""
+    """Count responses by the power of two nearest to their size."""
 
     def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
         return count_by_power(values[:, 0], sample_weight_of(people, rows))
@@ -213,18 +212,18 @@ def release_spread(
 ) -> Spread:
     """Release a histogram of centered responses by size, and estimate their root mean square.
 
-    If most responses are at the center and noise hides all others, the result is `farthest`, the
-    public bound of their distance, or a guess if that is infinite.
+    If most responses are at the center and noise hides all others, the size of the others is taken
+    to be `farthest`, a public bound, or a guess if that is infinite.
     """
-    # In a histogram over all powers of two, noise matters only in bins that are nearly empty. A
-    # search in unknown units would need many counts, all of them right.
+    # A histogram, as noise in it matters only in bins that are nearly empty. A search in unknown
+    # units would need many counts, all of which would have to be right.
     released, noise_std = budget.release(plan, counts[np.newaxis])
-    # The margin is wide: an empty bin that noise fills, many powers too high, would dominate.
+    # The edge is high, as one empty bin of large sizes that noise fills would decide the result.
     noise_std /= n_units
     edge = noise_std * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     fractions = _visible_bins(released[0] / n_units, edge, _CLEAR_OF_NEAR * noise_std)
     largest = int(np.flatnonzero(fractions).max(initial=0))
-    # Zeros, such as centered constants, are in the first bin, which must give no warning.
+    # The first bin has zeros, such as centered constants, so it must give no warning.
     top = POWERS[[max(largest, 1)]]
     budget.warnings += warnings_for_ends(plan.name, top, POWERS, OTHER_UNITS_OF_Y)
     sizes = _SIZE_IN_BIN * POWERS
@@ -242,10 +241,11 @@ def release_spread(
 
 
 def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.ndarray:
-    """Set bins that may be noise to 0; if only the center is left, merge neighboring bins.
+    """Set bins that may be noise to 0; if only the first bin, of zeros, is left, merge bins.
 
-    Few responses of different sizes may be hidden in each single bin. Near visible bins the edge is
-    lower: without the bins next to the bulk, a long tail would seem short.
+    A bin above `edge` is visible. Beside a visible bin, `near_edge` suffices: otherwise long tails
+    would seem short. Merged bins may show few responses of different sizes, which noise hides in
+    each single bin.
     """
     is_visible, is_wider = np.zeros(len(fractions), dtype=bool), fractions > edge
     while (is_visible != is_wider).any():
@@ -280,7 +280,7 @@ def count_by_power(values: np.ndarray, sample_weight: np.ndarray | None = None) 
 def release_norm(
     search: Search, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> float:
-    """Release the median norm of the matrices; a record whose response is NaN is null."""
+    """Release the median norm of the matrices; a NaN in `responses` marks a null record."""
 
     def _counts(records: slice, matrices: Matrices) -> np.ndarray:
         norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
@@ -294,10 +294,11 @@ def release_norm(
 # ------------------------------
 # Released covariances of rows and of columns, which whiten the matrices.
 
-# Maps of rows and of columns; None is the identity.
+# Symmetric maps of the rows and of the columns of matrices; None is the identity.
 Maps = list[np.ndarray | None]
 
-# Steps converge even if a curvature is this many times its estimate. Not studied.
+# Gradient steps converge even if the curvature of the loss is this many times its estimate. Not
+# studied.
 _TOLERATED = 3.0
 
 
@@ -308,13 +309,13 @@ def release_whitening(
     budget: PrivacyBudget,
     bound: float,
 ) -> tuple[Maps, float]:
-    """Release maps that whiten rows and columns, and the least variance after whitening.
+    """Release maps that whiten rows and columns of matrices, and the least variance afterwards.
 
-    The length of gradient steps suits matrices with uncorrelated entries. So a fit clips matrices
-    with entries of scale 1 in norm and releases the sums of :math:`X_i X_i^T` and of
-    :math:`X_i^T X_i`. A side of length 1 has no sum and no map. The map of sparse factors is a
-    vector, from the diagonal of their second moment, as a matrix would make them dense. Without a
-    plan matrices are public, and their moments, without outliers, are exact.
+    Gradient steps have the right length for matrices with uncorrelated entries of variance 1. So a
+    fit clips matrices X and releases the sums of :math:`X X^T`, for rows, and of :math:`X^T X`, for
+    columns. A side of length 1 has no sum and no map. Sparse factors have the diagonal of a sum
+    alone, as a full map would make them dense. Without a `plan`, matrices are public, and moments
+    are exact, but without outliers.
     """
     maps, least_variance, n_records = Maps([None, None]), 1.0, design.n_records
     if not plan:
@@ -333,7 +334,7 @@ def release_whitening(
 
 
 def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.ndarray]:
-    """Sum the second moments of rows and of columns of clipped matrices, in one pass."""
+    """Sum the second moments of rows (key 0) and of columns (key 1) of clipped matrices."""
     sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
     clipped = weighting_to(bound, design.n_entries)
 
@@ -349,14 +350,14 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
 
 
 def diagonal_limit(size: int) -> float:
-    """Return a bound that the largest of `size` normal numbers rarely exceeds."""
+    """Return a bound that the largest of `size` standard normal numbers rarely exceeds."""
     return math.sqrt(2 * math.log(2 * size))
 
 
 def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
     """Return the inverse root of a noisy covariance, and the least variance after whitening.
 
-    That variance is estimated from noisy values, and at most 1.
+    A vector stands for a diagonal covariance. The least variance is an estimate, at most 1.
     """
     if moment.ndim == 1:
         edge = noise_std * diagonal_limit(len(moment))
@@ -370,12 +371,13 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
 
 
 def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
-    """Remove noise from noisy variances; return also the least true variance after whitening.
+    """Remove noise from noisy variances; return also the least variance after whitening by them.
 
-    Values that exceed the median by more than 1.5 times `edge`, the largest noise, stay as they
-    are. The others are shrunk to their mean, by the part of their scatter that is noise. Along
-    values below `edge` over `_TOLERATED` steps could diverge, and values up to 1e-13 of the largest
-    are rounding: both become `least`. The second result is the mean divided by it, at most 1.
+    Outliers, which exceed the median by more than 1.5 times `edge`, the largest noise, stay as they
+    are. All others are shrunk to their mean, by the fraction of their scatter that is noise.
+    Whitening by a variance far below `edge` would make steps diverge, and variances up to 1e-13 of
+    the largest one are rounding errors: all these are raised to `least`. The second result is the
+    mean divided by `least`, at most 1.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)
@@ -391,9 +393,10 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 # ------------------------------
 # Centers of dense matrices: released means, shrunk by their noise.
 
-# Matrices are clipped to this multiple of their median norm around the last center.
+# Differences of matrices from a center are clipped to this multiple of their median norm.
 _CENTER_CLIP = 1.3  # not tuned
-# A part of a mean is visible if its square exceeds that of noise by this many standard deviations.
+# A part of a noisy mean, such as the row means, is visible if its squared norm exceeds that of
+# noise alone by this many standard deviations.
 _CERTAIN = 3.0  # not tuned
 
 
@@ -404,10 +407,10 @@ def release_center(
     responses: Targets,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release the visible part of the mean of matrices around a center, and their median norm.
+    """Release the mean difference of matrices from a center, and the median norm of differences.
 
-    The noise is proportional to the norm: if the mean is far from the center, it is rough relative
-    to the spread of the matrices. So centers come in rounds.
+    The noise of the mean is proportional to this norm, which is large if the center is far off. So
+    a fit releases several centers, each around the last one.
     """
     view = replace(design, center=center)
     norm = release_norm(plan[0], view, responses, budget)
@@ -422,7 +425,7 @@ def release_center(
 def public_center(design: Design) -> np.ndarray:
     """Compute the mean of public matrices, without outliers."""
     center = np.zeros(design.matrix_shape)
-    # The second round leaves out matrices that are far from the first mean.
+    # The second round leaves out outliers, which are far from the mean of the first round.
     for _ in range(2):
         view = replace(design, center=center)
         is_inlier = inlier_mask(view)
@@ -434,9 +437,10 @@ def public_center(design: Design) -> np.ndarray:
 
 
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the visible parts of a noisy mean: total mean, row means, column means, and the rest.
+    """Shrink a noisy mean matrix by its noise, in four parts.
 
-    Each part is shrunk by its noise, and is 0 if it may be noise alone.
+    The parts are the mean of all entries, the differences of row means and of column means from it,
+    and the rest. A part that may be noise alone becomes 0.
     """
     rows = np.broadcast_to(noisy.mean(axis=1, keepdims=True), noisy.shape)
     columns = np.broadcast_to(noisy.mean(axis=0, keepdims=True), noisy.shape)
@@ -459,17 +463,19 @@ def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
 # ------------------------------
 # Curvatures of the loss along released gradients, which give the step lengths.
 
-# The bins of curvatures, for matrices of scale 1; with more bins, noise would fill some.
-_CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
-# Mean of numbers spread evenly in a bin, relative to its power of two.
+# Used bins of `POWERS` in histograms of curvatures, from 2**-9 to 2**15, as matrices are scaled to
+# entries of mean square 1. If all bins were used, noise would seem to fill some.
+_CURVATURES = slice(31, 56)  # not tuned
+# Mean of numbers spread evenly over a bin, from p / sqrt(2) to p * sqrt(2), divided by p.
 _MEAN_IN_BIN = 1.06  # not tuned
-# A bin is filled if it exceeds `_ALONE` standard deviations of noise, or if it and the bin below
-# both exceed `_PAIR`: a bin that noise fills, many powers too high, would make steps far too short.
-# The mean counts `_BELOW` bins below the highest filled one, as lower bins hardly matter. Not
-# studied beyond digits, sensors and independent entries.
+# A bin of curvatures is filled if it exceeds `_ALONE` standard deviations of its noise, or if it
+# and the next lower bin both exceed `_PAIR`. The limits are high: one bin of large curvatures that
+# noise fills would make steps far too short. The mean uses the highest filled bin and `_BELOW` bins
+# below, as lower bins hardly matter. Not studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
-# For uncorrelated entries a curvature equals the fraction of unclipped gradients. A curvature is
-# assumed to be at least `_LEAST` times this fraction, which counts as `_LEAST_UNCLIPPED` or more.
+# For uncorrelated entries of variance 1, the curvature of the clipped loss is the fraction of
+# unclipped gradients. Any curvature is assumed to be at least `_LEAST` times this fraction, which
+# counts as `_LEAST_UNCLIPPED` if it is smaller.
 _LEAST, _LEAST_UNCLIPPED = 0.8, 0.1  # not studied
 
 
@@ -484,9 +490,9 @@ def release_curvature(
 ) -> float:
     r"""Release the curvature of the clipped loss along a direction of length 1.
 
-    For matrices :math:`Z_i` and a direction P, it is the mean of :math:`w_i \langle P, Z_i
-    \rangle^2`, where :math:`w_i` clips the gradient. A histogram of these numbers, with the
-    sensitivity of one count, shows the mean whatever their size; without noise, a sum does.
+    For matrices :math:`Z_i` and a direction P, the curvature is the mean of :math:`w_i \langle P,
+    Z_i \rangle^2`, where :math:`w_i` is the clip weight of the gradient. As no bound of these
+    numbers is known, a fit releases a histogram of their sizes or, without noise, their sum.
     """
     in_bins, (direction, shift) = budget.is_private, along
 
@@ -504,7 +510,7 @@ def release_curvature(
 
     counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
     if not in_bins:
-        # If the gradient is 0, as for constant responses, the curvature 0 is replaced by 1.
+        # The curvature is 0 along a gradient of 0, as for constant responses: 1 replaces it.
         return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
     noisy, noise_std = budget.release(plan, counts[np.newaxis])
     return _mean_curvature(noisy[0] / design.n_records, noise_std / design.n_records, unclipped)
@@ -523,7 +529,7 @@ def _mean_curvature(fractions: np.ndarray, noise_std: float, unclipped: float) -
     counted = slice(max(top - _BELOW, 0), top + 2)
     fractions, powers = fractions[counted], powers[counted]
     excess = float(fractions @ powers) * _MEAN_IN_BIN - expected
-    # The difference from the curvature of uncorrelated entries is shrunk by its noise.
+    # The excess over the curvature for uncorrelated entries is shrunk by its noise.
     variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers @ powers)
     excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
     return max(expected + excess, least)
@@ -532,9 +538,10 @@ def _mean_curvature(fractions: np.ndarray, noise_std: float, unclipped: float) -
 def public_curvature(
     design: Design, along: tuple[FixedRank, float], weights: np.ndarray, unclipped: float
 ) -> float:
-    """Compute the curvature along a direction of public matrices, whose residuals are clipped.
+    """Compute the curvature of the clipped loss along a direction, from public matrices.
 
-    Clipped residuals, all but the fraction `unclipped`, count with half of their curvature.
+    `unclipped` is the fraction of unclipped residuals. At clipped residuals the loss is linear, but
+    they count with half of their curvature.
     """
     inner = design.inner(along[0]) + along[1]
     inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
@@ -544,9 +551,9 @@ def public_curvature(
 
 
 # ------------------------------
-# For tables: predictions by row and column means, to which a low-rank matrix is added.
+# Cells of tables: predictions by row means and column means, to which a fit adds a low-rank matrix.
 
-# Responses are clipped to this many times their spread.
+# For sums by row and column, responses are clipped to this multiple of their spread.
 _MARGIN_CLIP = 2.0  # not tuned
 # Assumed size of the mean of centered responses, in units of their spread.
 _USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
@@ -554,13 +561,10 @@ _USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
 
 @dataclass(frozen=True)
 class Margins:
-    """Predictions by row and column alone, and the mean of all cells.
+    """Predictions of the cells of a table by row means and column means alone."""
 
-    The `matrix` has rank 2: row means times ones, plus ones times column means.
-    """
-
-    matrix: FixedRank
-    offset: float
+    matrix: FixedRank  # of rank 2: row means times ones, plus ones times column means
+    offset: float  # mean of all cells
 
     @property
     def are_hidden(self) -> bool:
@@ -581,9 +585,10 @@ class Margins:
 def release_margins(
     plan: Release, records: Records, maps: Maps, spread: float, budget: PrivacyBudget
 ) -> Margins:
-    """Release sums of responses by row and column; return means shrunk by their noise.
+    """Release sums of responses by row and column; return means, shrunk by their noise.
 
-    The sums are the coordinates of a tangent vector at a constant matrix.
+    The sums are computed as tangent coordinates at a constant matrix. `maps` are the inverse roots
+    of the frequencies of rows and of columns.
     """
     design, (n_rows, n_columns) = records.design, records.design.matrix_shape
     left, right = (np.full((size, 1), size**-0.5) for size in (n_rows, n_columns))
@@ -591,18 +596,18 @@ def release_margins(
     level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
     vectors = partial(products, point=constant, responses=records.responses)
     total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
-    # Clipped norms are those of projected vectors: only the projected sum keeps to their bound.
+    # The clip level bounds the norms of projected vectors, and so only a projected sum.
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [side / math.sqrt(len(side)) for side in np.split(released, [n_rows])]
-    # Projected column sums add up to 0, but for noise: give them the total of the row sums.
+    # The projection makes column sums add up to 0: they get the total of the row sums.
     sum_of_all = float(sums[0].sum())
     sums[1] += sum_of_all / n_columns - sums[1].mean()
     offset, residual = sum_of_all / design.n_records, spread if math.isfinite(spread) else 0.0
     means = []
     for of_side, inverse_roots in zip(sums, maps, strict=True):
         assert inverse_roots is not None
-        # The variances that whiten a side show how many records each row, or column, has.
+        # Estimated numbers of records of each row or column, from its variance as an indicator.
         variances = 1 / np.square(inverse_roots)
         counts = design.n_records * variances / variances.sum()
         noise_of_sum = noise_std / math.sqrt(len(counts))
@@ -610,7 +615,7 @@ def release_margins(
     rows, columns = means
     left = np.column_stack([rows, np.ones(n_rows)]) / math.sqrt(n_rows * n_columns)
     right = np.column_stack([np.ones(n_columns), columns])
-    # The mean of all cells is shrunk by its noise, relative to its usual size.
+    # The mean of all cells is shrunk by its noise, relative to the usual size of such a mean.
     noise = noise_std / design.n_records / max(_USUAL_MEAN * residual, LEAST_SPREAD)
     return Margins(FixedRank(left, np.ones(2), right), offset / (1 + noise * noise))
 
@@ -618,7 +623,10 @@ def release_margins(
 def _shrunken_means(
     sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
 ) -> np.ndarray:
-    """Estimate random effects, the means of groups, from noisy sums; 0 if all may be noise."""
+    """Estimate the means of groups, as random effects, from noisy sums; 0 if all may be noise.
+
+    `counts` are the sizes of the groups, and `spread` is the standard deviation of a response.
+    """
     noise = counts * spread**2 + noise_std**2
     excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
     variance = max(excess / float(counts @ counts), 0.0)

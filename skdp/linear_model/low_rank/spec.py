@@ -31,32 +31,29 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"auto", "random", "spectral"})],
 }
-# Fits with less strength are calibrated: benchmarks/least_squares/least_squares.md.
+# Fits with a smaller `signal_strength` are calibrated: benchmarks/least_squares/least_squares.md.
 _WEAK = 12.0
-# Least and largest number of steps; above this signal there are more than the least:
-# benchmarks/trace_regression/errors.md and starts.md.
+# Limits of the default number of steps; and the strength, units times mu per free coefficient, from
+# which on the number exceeds its lower limit: benchmarks/trace_regression/errors.md and starts.md.
 _STEPS, _STRONG = (10, 40), 100.0
-# Covariances of rows and of columns, or one of all entries, in C order.
+# A name; or public covariances of the rows and of the columns of matrices, None for the identity;
+# or one public covariance of all entries in C order.
 Covariance = str | tuple[np.ndarray | None, ...]
 
 
 @dataclass(frozen=True)
 class TraceSpec:
-    """Parameters of a trace regression as plain values, and public facts of the matrices.
-
-    `coef_shape` is the shape of one sample of X. For matrices of rank one, `factors` says whether
-    left and right factors are sparse. For other matrices it is None, and `is_dense` says whether
-    the fit stores all entries.
-    """
+    """Parameters of a trace regression as plain values, and public facts of the matrices."""
 
     cost: PrivacyCost
     unit: ResolvedUnit
     n_units: int
     matrix_shape: tuple[int, int]
-    coef_shape: tuple[int, ...]
+    coef_shape: tuple[int, ...]  # shape of one sample of X
     dtype: np.dtype
+    # For matrices of rank one, whether left and right factors are sparse; None for others.
     factors: tuple[bool, bool] | None
-    is_dense: bool
+    is_dense: bool  # whether the fit stores all entries of a matrix
     # Bound of the rounding error of a sum, in units of the largest contribution.
     rounding: float
     response_bound: float  # inf for none
@@ -74,7 +71,7 @@ class TraceSpec:
 
     @property
     def usual_steps(self) -> int:
-        """Default number of steps: few for rows of features, more for strong signals."""
+        """Default number of steps: for matrices it grows with the strength of the signal."""
         strength = self.n_units * self.cost.mu / self.n_free
         if min(self.matrix_shape) == 1 and self.cost.is_private:
             return _STEPS[0]
@@ -82,7 +79,7 @@ class TraceSpec:
 
     @property
     def signal_strength(self) -> float:
-        """Largest possible signal, relative to the noise in all directions."""
+        """Largest possible signal, relative to the norm of the noise of all coefficients."""
         # Without steps, only a released start has noise, in all entries.
         n_noisy = self.n_free * self.n_iter if self.n_iter else self.n_entries
         return self.n_units * self.cost.mu / math.sqrt(self.n_free * n_noisy)
@@ -100,17 +97,17 @@ class TraceSpec:
 
     @property
     def is_vector(self) -> bool:
-        """Whether matrices are features, which can be scaled one by one."""
+        """Whether X has rows of features, which can be scaled one by one, instead of matrices."""
         return self.is_dense and min(self.matrix_shape) == 1
 
     @property
     def is_centered(self) -> bool:
-        """Whether the mean matrix is subtracted, from matrices stored with all entries."""
+        """Whether the mean matrix is subtracted: from dense matrices, if there is an intercept."""
         return self.is_dense and not self.is_vector and self.fit_intercept
 
     @property
     def has_margins(self) -> bool:
-        """Whether means of rows and columns are fitted first, as for tables with an intercept."""
+        """Whether means of rows and columns are fitted first: for cells of tables."""
         return self.has_private_scales and self.are_cells and self.fit_intercept
 
     @property
@@ -146,7 +143,10 @@ def check_rank(rank: int, shape: tuple[int, int]) -> None:
 
 
 def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
-    """Refuse a covariance that is neither a name nor a pair of matrices nor a whole matrix."""
+    """Check the parameter `covariance`: a name, a pair of matrices, or one matrix of all entries.
+
+    `facts` has the fields of the spec that X decides.
+    """
     if isinstance(given, str) and given in ("private", "identity"):
         return given
     shape, is_pair = facts["matrix_shape"], isinstance(given, tuple | list)
@@ -189,15 +189,18 @@ def _checked_matrix(name: str, covariance: Any, size: int) -> np.ndarray:
 # ------------------------------
 # Public facts about matrices.
 
-# Sparse vectors of at most this many entries become dense, block by block, so that each feature can
-# have a center and scale; not studied.
+# Sparse rows of at most this many features become dense, block by block, so that each feature can
+# be centered and scaled; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 
 def facts_of(
     rows: Any, size: tuple[int, int], asked: Any, given: Shape, *, of_people: bool
 ) -> dict[str, Any]:
-    """Return the fields of a spec that X decides; matrices have the shape `asked` or `given`."""
+    """Return the fields of a spec that X decides.
+
+    Matrices have the shape `asked`, a parameter, or `given`, the shape of a sample of X.
+    """
     n_units, n_features = size
     shape = matrix_shape_of(asked, given, n_features)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
@@ -208,7 +211,7 @@ def facts_of(
         factors = True, False
     dense_width, stays_sparse = n_features, is_sparse
     if factors is not None:
-        # The number of columns of dense factors decides on the length of blocks.
+        # The columns of dense factors alone decide how many rows a block has.
         sides = zip(shape, factors, strict=True)
         dense_width = sum(length for length, is_sparse in sides if not is_sparse)
         stays_sparse = dense_width == 0
@@ -231,7 +234,7 @@ def facts_of(
 
 
 def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:
-    """Return the source of rows; long sparse rows are rank-one matrices with right factors 1."""
+    """Return the source of rows; long sparse rows become matrices with one column, in factors."""
     if isinstance(rows, RankOneMatrices):
         return rows
     if factors is not None:
@@ -240,7 +243,10 @@ def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneM
 
 
 def matrix_shape_of(asked: Any, given: Shape, n_features: int) -> tuple[int, int]:
-    """Return the shape `asked` for or, without it, `given` by X; refuse one that does not fit X."""
+    """Return the shape of matrices: `asked`, a parameter or, if that is None, `given` by X.
+
+    Refuse a shape that does not fit X.
+    """
     if asked is None:
         return given or (n_features, 1)
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)

@@ -1,14 +1,15 @@
 r"""A representation that the exponential mechanism chooses among public random candidates.
 
 With few features and components, random candidates come close to every representation. The loss of
-a candidate U is a sum over users of
+a candidate U is the sum, over all users, of the least mean squared error of a user's own
+coefficients v (a head),
 
 .. math:: \min_v \frac{1}{m_j} \sum_i (y_{ij} - \langle U^T x_{ij}, v \rangle)^2 \in [0, \zeta^2],
 
-of responses clipped to size :math:`\zeta`. As v = 0 is allowed, the loss has this range even if
-rows and heads are unbounded. The published exponent [1]_ has the number of users as a further
-factor, which would void the guarantee. The exponent here follows the proof, with this range for a
-Lipschitz bound.
+for the m_j rows of user j, with responses clipped to size :math:`\zeta`. As v = 0 is allowed, a
+user's error has this range even if rows and heads are unbounded. The published exponent [1]_ has
+the number of users as a further factor, which would void the guarantee. The exponent here follows
+the published proof, with this range instead of a Lipschitz bound.
 
 References
 ----------
@@ -37,18 +38,22 @@ from skdp.linear_model.personal.start import (
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.releases import warnings_for_ends
 
-# Number of candidates, and shares of the bound, the representation and the prior. Not studied.
+# Number of candidate representations; shares of the bound of responses, of the representation and
+# of the prior. Not studied.
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
-# Fraction of users whose responses are below the released size. With one half, points far above and
-# far below all sizes are equally bad. With more, points far above would be nearly the best.
+# Wanted fraction of users whose responses are below the released size. With one half, candidate
+# sizes far above and far below all users' are equally bad. With a larger fraction, sizes far above
+# would be nearly the best.
 _QUANTILE = 0.5  # not tuned
 # Responses are clipped to this many times the released size.
 _BOUND_FACTOR = 2.5  # not studied
-# Priors to choose from: `Prior.mix`, and the variance of noise over that of a coefficient.
+# Priors among which users choose: `Prior.mix`; and the noise variance of a response, relative to
+# the prior variance of a coefficient.
 _PRIOR_CHOICES = tuple(product((0.0, 0.3, 1.0), (0.03, 0.3)))  # not studied
-# Penalty of coefficients, relative to the squared size of features; far above rounding errors.
+# Ridge penalty, relative to the squared size of features; far above rounding errors.
 _PENALTY = 1e-9  # not tuned
+# Candidates are compared in chunks with about this many entries of features, to save memory.
 _CHUNK_ENTRIES = 1 << 20  # not studied
 
 
@@ -80,7 +85,7 @@ def solve_exponential(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
-    """Choose a bound of the responses, then a representation, then the prior of the heads."""
+    """Release a bound of the responses, then a representation, then the prior of the heads."""
     size, k = users.n_features, spec.n_components
     typical = _release_size(plan.bound, users, budget)
     bound = level_with_noise(_BOUND_FACTOR * typical, budget)
@@ -104,11 +109,12 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
     wanted = _QUANTILE * users.n_users
     losses = np.abs(below - wanted)
-    # Sizes beyond the grid count as its nearest end. Otherwise all points would be equally good if
-    # all sizes were beyond.
+    # A user's size beyond the grid counts as the nearest end of the grid. Otherwise all points
+    # would be equally good if all sizes were beyond.
     losses[[0, -1]] = max(wanted - below[0], 0.0), max(below[-2] - wanted, 0.0)
-    # A penalty that does not depend on the data costs no privacy. Without the penalty, a size that
-    # no user has would often win if users are few: the grid has many such sizes.
+    # If users are few, noise would often choose a size far from all users', as the grid has many
+    # such sizes. A penalty of sizes far from 1 prevents this. The penalty does not depend on the
+    # data, so it costs no privacy.
     losses = losses + (release.noise_std or 0.0) * np.log1p(np.abs(np.log2(SIZES)))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
@@ -116,7 +122,7 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
 
 
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
-    """Sum the losses of each candidate representation over the users."""
+    """Sum, for each candidate representation, the mean squared errors of all users."""
     n_candidates, _, k = candidates.shape
 
     def _losses_of_batch(_: slice, batch: UserBatch) -> np.ndarray:
@@ -132,13 +138,13 @@ def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
 
 
 def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
-    """Compute the mean squared error of each user's best head, for each candidate."""
+    """Return mean squared errors of users' best heads, of shape (n_candidates, n_users)."""
     features = batch.rows @ candidates[:, np.newaxis]
     n_candidates, n_users, length, k = features.shape
     stacked = features.reshape(-1, length, k)
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
-    # With a penalty of almost 0, heads minimize the loss.
+    # With a penalty of almost 0, heads minimize the mean squared error.
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, ridge=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)

@@ -1,4 +1,4 @@
-"""Fit of a personal regression: gradient or alternating steps, then heads of users."""
+"""The fit of a personal regression: a shared representation, then heads, coefficients of users."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -38,22 +38,23 @@ from skdp.units import ResolvedRow
 # Wanted fraction of unclipped gradients; not studied.
 _GRADIENT_QUANTILE = 0.35
 _STEP_SIZE = 1.0
-# First clip level, relative to the root mean square norm of gradients of normal users.
+# First clip level, relative to the root mean square norm of gradients if data are normal.
 _FIRST_LEVEL = 0.8  # not studied
-# The clip level stays within this factor of the first one, above and below.
+# Clip levels are at most this many times larger, or smaller, than the first clip level.
 _LEVEL_RANGE = 1e9  # not studied
-# Without noise: the most steps, and the sine of the angle between successive bases that ends them.
+# Without noise, steps end after `_MOST_EXACT_STEPS`, or when a step turns the basis by an angle
+# whose sine is at most `_AT_REST`.
 _MOST_EXACT_STEPS, _AT_REST = 500, 1e-5  # not studied
 
 
 def descend(
     steps: Sequence[DescentStep], start: Start, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Run all gradient steps; their number does not depend on the data.
+    """Run all gradient steps on the representation; their number does not depend on the data.
 
-    In every step, every user fits a head anew, to all of its rows. At these best heads, the
-    gradient of the loss in the representation is also the gradient of the smallest loss over all
-    heads. A step releases the sum of the gradients, clipped user by user, and the number of
+    In every step, every user fits a head, its own coefficients, to all of its rows. At this best
+    head, the gradient of the loss by the representation is also the gradient of the least loss over
+    all heads. A step releases the sum of the gradients, clipped user by user, and the number of
     unclipped gradients, which sets the clip level of the next step. FedRep (L. Collins, H. Hassani,
     A. Mokhtari, S. Shakkottai, 2021, :arxiv:`2102.07078`) has such gradients; clipping and
     accounting are ours.
@@ -87,25 +88,25 @@ def _settled(start: Start, exact_step: Callable[[Start], Start]) -> Start:
 
 
 def _moved(start: Start, gradient: np.ndarray) -> Start:
-    """Move the basis along the gradient, in coordinates with prior variance 1."""
+    """Take a gradient step with the basis, for coordinates scaled to a prior variance of 1."""
     prior = start.prior
     moved = prior.basis - _STEP_SIZE * gradient / np.sqrt(prior.variances)
     return start.with_basis(oriented_basis(moved))
 
 
 def oriented_basis(matrix: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis of the columns, with the signs of the columns."""
+    """Return an orthonormal basis of the columns, by QR without changes of sign."""
     basis, triangle = np.linalg.qr(matrix)
     return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
 
 
 def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the users' clipped gradients; return also the number of unclipped gradients."""
+    """Sum the gradients of users, clipped to norm `level`, and count the unclipped ones."""
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, Any]:
         slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
         weights = clip_weights(norms, level, prior.basis.size)
-        # Values that overflow have weight 0, and become 0, as 0 times infinity is NaN.
+        # Overflowed values have weight 0. They are set to 0, as 0 times infinity is NaN.
         is_null = weights == 0
         slopes[is_null], heads[is_null] = 0.0, 0.0
         return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
@@ -114,15 +115,17 @@ def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndar
 
 
 def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
-    r"""Return the factors u and h of the users' gradients :math:`u_j h_j^T`, and the norms.
+    r"""Return the factors of users' gradients, and the norms of the gradients.
 
-    :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
+    The gradient of user j is :math:`u_j h_j^T`, with the head :math:`h_j` and :math:`u_j = (I - U
+    U^T) X_j^T r_j / m_j`. Here U is the basis, and :math:`r_j` are the residuals of the head in the
+    :math:`m_j` rows :math:`X_j`.
     """
     features, responses = starts.features_of(batch, prior)
     heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
-    # Rows are aligned to 16 bytes, so that rounding does not depend on the users before them.
+    # Arrays of each user are aligned to 16 bytes, so that no user changes the rounding of others.
     slopes = aligned(slopes[:, 0])[:, np.newaxis]
     inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
@@ -135,25 +138,26 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
 # ------------------------------
 # Alternating minimization: noisy normal equations, solved in each step.
 
+# Clip levels of both sides of a user's normal equations: this quantile of their norms.
 _TERM_QUANTILE = 0.5  # not studied
 
 
 def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyBudget) -> Start:
     r"""Run all alternating steps; their number does not depend on the data.
 
-    With all heads :math:`v_j` fixed the best representation solves a linear system in its d k
-    entries,
+    For fixed heads :math:`v_j` of all users j, the best representation U solves a linear system
+    in its d k entries, the normal equations
 
     .. math:: \sum_j (v_j v_j^T) \otimes \frac{X_j^T X_j}{m_j}\, \mathrm{vec}\,U
               = \sum_j \mathrm{vec}\Big(\frac{X_j^T y_j}{m_j} v_j^T\Big),
 
     and each step releases both sides. Unlike the published method (P. Jain, J. Rush, A. Smith, S.
     Song, A. Guha Thakurta, 2021, "Differentially private model personalization", NeurIPS), every
-    step uses all rows of all users. A step clips each user as a whole, both sides by the same
-    factor. Unless there are very many users, noise makes the system indefinite, so a step raises
-    small eigenvalues before it solves it.
+    step uses all rows of all users. Both sides of a user's equations are clipped by one factor.
+    Unless users are very many, noise makes the matrix indefinite, so a step raises its small
+    eigenvalues.
     """
-    # Clip levels are released once for all steps, as the scale of heads hardly changes.
+    # One release of the clip levels suffices for all steps, as the scale of heads hardly changes.
     prior = start.prior
     norms = users.map_users(lambda batch: np.column_stack(_terms(batch, prior)[2:]))
     levels = (
@@ -171,7 +175,10 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
 
 
 def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
-    """Return each user's head, product of rows and responses, and norms of both equation terms."""
+    """Return the heads of users, products of rows and responses, and norms of both equation sides.
+
+    Both sides are those of a user's normal equations for the representation.
+    """
     features, responses = starts.features_of(batch, prior)
     heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
@@ -181,7 +188,7 @@ def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
     heads = heads[:, :k] * np.sqrt(prior.variances)
     head_norms, moments, sizes = row_norms(heads), starts.moment_norms(batch), row_norms(products)
-    # Users with extreme values add nothing: norms that lose digits would bound nothing.
+    # Users with extreme values add nothing: rounding could make their norms too small.
     is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
     matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
     product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
@@ -191,14 +198,14 @@ def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
 def _clipped_sums(
     users: Users, prior: Prior, levels: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum both sides of the normal equations, each user clipped as a whole."""
+    """Sum both sides of users' normal equations, clipped to two norms by one weight per user."""
     size, k = prior.basis.shape
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, np.ndarray]:
         heads, products, *norms = map_batch(partial(_terms, prior=prior), batch)
         lengths = (size * k) ** 2, size * k
         weights = np.minimum(*map(clip_weights, norms, levels, lengths))
-        # Values that overflow have weight 0, and become 0, as 0 times infinity is NaN.
+        # Overflowed values have weight 0. They are set to 0, as 0 times infinity is NaN.
         is_null = weights == 0
         heads[is_null], products[is_null] = 0.0, 0.0
         weighted = weights[:, np.newaxis] * heads
@@ -215,7 +222,7 @@ def _clipped_sums(
 
 
 def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> Start:
-    """Solve normal equations whose eigenvalues noise may have made small or negative."""
+    """Solve noisy normal equations for the basis; small or negative eigenvalues are raised."""
     values, vectors = np.linalg.eigh(matrix)
     floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
     solution = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
@@ -224,7 +231,7 @@ def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: floa
 
 
 # ------------------------------
-# Variances of noise and of users' intercepts, from the residuals of responses.
+# The prior's variances of noise and of users' intercepts, from residuals of responses.
 
 # Median of the square of a standard normal variable.
 _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
@@ -233,10 +240,10 @@ _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
 def release_scales(
     plan: tuple[Search, ...], start: Start, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release the medians over users of the variances of noise and of intercepts, if planned.
+    """Release better estimates of the variances of noise and of intercepts, if planned.
 
-    Steps need only the rough estimates of the start. Each search finds the median over users of the
-    factor that corrects such an estimate; it is 1 for users with too few rows.
+    The start has rough estimates, which suffice for steps. Each user has a factor that corrects
+    such an estimate, 1 for users with too few rows. A search releases the median of these factors.
     """
     variances = ("noise_variance", _noise_ratios), ("intercept_variance", _intercept_ratios)
     for search, (name, ratios) in zip(plan, variances, strict=False):
@@ -248,10 +255,10 @@ def release_scales(
 
 
 def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    r"""Estimate the noise variance of each user, relative to that of the prior.
+    r"""Estimate the noise variance of each user's responses, relative to that of the prior.
 
-    The squared residuals of m responses add up to the noise variance times :math:`\chi^2` of m - k
-    or, with an intercept, m - k - 1 degrees of freedom.
+    The sum of squared residuals of m responses is the noise variance times a chi-square variable.
+    With k components, it has m - k degrees of freedom or, with an intercept, m - k - 1.
     """
     features, responses = starts.features_of(batch, prior)
     heads = starts.ridge_coefficients(features, responses, np.finfo(float).tiny)
@@ -262,10 +269,10 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    """Estimate the variance of intercepts, from each user alone, relative to that of the prior.
+    """Estimate the variance of intercepts from each user alone, relative to that of the prior.
 
-    An intercept that is estimated without a prior is normal, with the variance of intercepts plus
-    the variance of its error. The median of its square is `_MEDIAN_SQUARE` times this sum.
+    An intercept that is estimated without a prior is normal. Its variance is the wanted variance of
+    intercepts plus that of its error, and the median of its square is `_MEDIAN_SQUARE` times that.
     """
     features, responses = starts.features_of(batch, prior)
     freedom = batch.counts - features.shape[2]
@@ -284,32 +291,34 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 # ------------------------------
-# Heads, which are users' coefficients beside the mean model, and the users' vote on their prior.
+# Heads, which are users' coefficients added to the mean model, and the users' vote on their prior.
 
 Choices = tuple[tuple[float, float], ...]
 
-# Votes by which a prior must lead: in standard deviations of the noise of counts, and as a fraction
-# of the users. With a factor of the noise variance below `_CLOSE`, heads follow responses closely.
-# Not studied.
+# Users vote for priors. Some priors win only if they lead by many votes: by `_LEAD` standard
+# deviations of the noise, or by the fraction `_LEAD_OF_NONE` of the users. A prior that multiplies
+# the noise variance by less than `_CLOSE` lets heads follow responses closely. Not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
 def choose_prior(
     vote: Release, start: Start, rough: float, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release the prior that predicts most users best, leaving one response out at a time.
+    """Release votes of users on `PRIORS`, by leave-one-out errors, and take the best prior.
 
-    If users differ in other directions than the components, residuals of the components contain
-    signal. So with a mix, the assumed noise variance is the geometric mean of `rough`, the estimate
-    of the start, and of the variance of these residuals, if that is larger.
+    If users differ along other directions than the components, residuals contain signal, so their
+    variance is too large for the noise variance. For priors with such directions (`mix` above 0),
+    the noise variance is then the geometric mean of this variance and `rough`, an estimate.
     """
     correction = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
     choices = tuple((mix, factor * correction if mix > 0 else factor) for mix, factor in PRIORS)
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
-    # Votes by which a prior has to lead: to trust a noisy representation costs more than to
-    # distrust a good one, and useful priors share votes. Without a useful prior, chance favors
-    # heads that follow responses closely, so their priors need twice the lead.
+    # Votes by which a prior has to lead. A prior without a mix, that is, without directions outside
+    # the representation, must lead by noise: to trust a noisy representation costs more than to
+    # distrust a good one. A large noise factor makes heads nearly 0, and must lead by more, as all
+    # useful priors share votes. If no prior is useful, chance favors heads that follow responses
+    # closely, so their priors need twice that lead.
     mixes, factors = np.transpose(choices)
     lead_of_none = _LEAD_OF_NONE * users.n_users
     unmixed = _LEAD * noise_std + lead_of_none * (factors > 1)
@@ -318,7 +327,7 @@ def choose_prior(
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a head to the rows of each user; return coefficients and intercepts of all users."""
+    """Fit a head to the rows of each user; return users' coefficients and intercepts."""
     users.shift_rows(model.center)
     if model.whitening is not None:
         users.multiply_rows(model.whitening)
@@ -331,18 +340,19 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         if not features.shape[2]:
             return np.zeros((len(features), lift.shape[1]))
         heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
-        # One product for each user: a joint product may round by the numbers of other users.
+        # One product per user: the rounding of a joint product may depend on other users.
         return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
     models = users.map_users(_lifted) + mean
-    # Further columns only pad the length to an even number.
+    # Behind the intercepts, there may be a column of padding.
     return models[:, : users.n_features], models[:, users.n_features]
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return the matrix from heads to coefficients for rows as passed, and the mean model.
+    """Return the matrix from heads to coefficients of rows as passed, and the mean model.
 
-    An even length makes the numbers of every user start at a multiple of 16 bytes.
+    The last column is for intercepts. Padding makes the number of columns even, so that numbers of
+    every user start at a multiple of 16 bytes.
     """
     prior = model.prior
     coefficients = np.vstack([prior.root().T, prior.mean])
@@ -360,9 +370,12 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Return the index of the prior that predicts each user best, by leave-one-out errors."""
+    """Return the index of the prior that predicts each user best, by leave-one-out errors.
+
+    A pair of `choices` has the `mix` of a prior and a factor of the noise variance.
+    """
     features, responses = starts.features_of(batch, prior)
-    # Kernels are the smaller matrices for users with at most as many rows as features.
+    # With at most as many rows as features, kernel matrices are smaller than Gram matrices.
     by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]
     if by_kernels:
         inside = features @ features.transpose(0, 2, 1)
@@ -385,14 +398,14 @@ def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With less signal than this, a representation is no better than none. The signal is the largest
-# eigenvalue of a sum of products if all users have the same model, divided by that of the noise in
-# the sum. Not studied.
+# With a smaller signal, a representation is no better than none. The signal is the largest
+# eigenvalue of a sum of users' products, if all users have one model, over the largest eigenvalue
+# of the noise in the sum. Not studied.
 _LEAST_SIGNAL = 3.0
 
 
 def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
-    """Warn of fits without ids, and of noise above any signal."""
+    """Warn of fits without ids of users, and of noise above any possible signal."""
     if not spec.cost.is_private:
         return
     if isinstance(spec.unit, ResolvedRow):
@@ -406,7 +419,7 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
     centers = {"the rows": plan.parts.row_center, "the responses": plan.parts.response_center}
     hidden = [what for what, releases in centers.items() if not releases]
     if spec.fit_intercept and hidden:
-        # The centers are not released, as noise would hide them.
+        # Centers that noise would hide are not released.
         yield (
             f"The center of {' and '.join(hidden)} is taken to be 0, as {spec.n_units} "
             f"{spec.unit.counted} with epsilon={spec.cost.epsilon:g} are too few to find it. "
@@ -428,7 +441,7 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_model(model: SharedModel, spec: PersonalSpec) -> Iterator[str]:
-    """Warn if noise may hide the representation, or if heads without it predict better."""
+    """Warn if noise may hide the representation, or if users are predicted better without one."""
     yield from model.warnings
     if spec.is_pooled:
         return
@@ -457,7 +470,7 @@ def solve_personal(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
-    """Release centers and scales, then the representation, then the prior of heads."""
+    """Release centers and scales, then the representation, then the prior of users' heads."""
     center, response_center = np.zeros(users.n_features), 0.0
     if plan.response_center:
         response_center = starts.release_response_center(plan.response_center, users, budget)
@@ -465,7 +478,7 @@ def solve_personal(
     row_count = 1.0
     if plan.row_count is not None:
         point = budget.quantile(plan.row_count, users.map_users(attrgetter("counts")), q=0.5)
-        # The median lies between this grid point and half of it, the point below.
+        # The median lies between this grid point and the one below, half of it.
         row_count = max(point / np.sqrt(2), 1.0)
     levels = UserLevels()
     if plan.user_levels:
@@ -497,7 +510,7 @@ def _release_heads(
     levels: UserLevels,
     budget: PrivacyBudget,
 ) -> tuple[Start, tuple[str, ...]]:
-    """Release the representation and the prior of heads; return them with warnings."""
+    """Release the representation and the prior of users' heads; return both, and warnings."""
     fitted = starts.release_start(spec, plan, users, row_count, levels, budget)
     if isinstance(plan.steps, AltminReleases):
         fitted = alternate(plan.steps, fitted, users, budget)

@@ -20,9 +20,11 @@ from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
-# Fewest and most unknowns: "altmin" stores a matrix with a row and a column for each unknown, and
-# the candidates of "exponential" must come near all representations. Not studied.
+# Fewest and most entries of a representation, by solver. "altmin" stores a matrix with a row and a
+# column for each entry. "exponential" needs random candidates near every representation. Not
+# studied.
 _UNKNOWNS = {"altmin": (0, 500), "exponential": (1, 8)}
+# Parameters that need noisy sums, which solver="exponential" does not release.
 _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
 
@@ -30,7 +32,7 @@ _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 class PersonalSpec:
     """Parameters of a personal regression as plain values, and public facts."""
 
-    # A user, or a row if there are no ids.
+    # What is protected: a user, or a row if there are no ids of users.
     unit: ResolvedUnit
     n_units: int
     # Number of features, without a column of ids.
@@ -47,7 +49,7 @@ class PersonalSpec:
 
     @property
     def is_pooled(self) -> bool:
-        """Whether all users have one model."""
+        """Whether all users share one model, without a representation and heads."""
         return self.n_components == 0
 
 
@@ -83,36 +85,38 @@ def checked_spec(spec: PersonalSpec) -> PersonalSpec:
 # ------------------------------
 # Public grids for searches, and the priors on which users vote.
 
-#: Grid for norms in unknown units, by factors of the root of 2: 7 halvings. Not studied.
+#: Grid for norms in unknown units, by factors of sqrt(2), searched in 7 halvings. Not studied.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 #: Grid for norms in squares of unknown units, by factors of 2, searched in 7 halvings.
 SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
-#: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
-#: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
-#: they hardly differ at all, most of what seemed to be signal is noise. `choose_prior` lowers the
-#: factors of pairs whose part is positive. Not studied.
+#: Priors on which users vote, as pairs: the fraction of the prior variance that is spread over all
+#: directions, not only those of the representation; and a factor of the noise variance. The factor
+#: .01 suits users who differ along all directions, as most of what seems to be noise is then
+#: signal. The factor 100 suits users who hardly differ. `choose_prior` lowers the factors of pairs
+#: with a positive fraction. Not studied.
 PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
-#: Grid for norms relative to their likely size, by factors of 2**(1/4), searched in 4 counts.
+#: Grid for norms, relative to their likely size, by factors of 2**(1/4), searched in 4 halvings.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
-#: Grid for variances relative to an earlier estimate, by factors of sqrt(2), searched in 6 counts.
+#: Grid for variances, relative to an earlier estimate, by factors of sqrt(2): 6 halvings.
 VARIANCE_RATIOS = 2.0 ** (np.arange(-42, 22) / 2)  # not studied
-#: Grid for fractions, evenly spaced in their square roots, searched in 4 counts.
+#: Grid for fractions, whose square roots are evenly spaced, searched in 4 halvings.
 PARTS = np.square(np.arange(1, 17) / 16)  # not studied
-# Candidates for the median number of rows of a user, which 4 counts search.
+# Grid for the median number of rows of a user, searched in 4 halvings.
 _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
 
 
 # ------------------------------
-# Clip levels for users' terms, and averages shrunk by their noise.
+# Sums of users' vectors, clipped to released levels, and averages shrunk by their noise.
 
-#: `certainty` in `above_noise`, for a center of rows and for a mean of products. Not studied.
+#: Argument `certainty` of `above_noise`, for a center of rows and for a mean of products of rows
+#: and responses. Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
-# Users with values beyond these sizes contribute nothing: products of such values may lose digits.
+# Users with values of other sizes contribute nothing, as products of such values may lose digits.
 _SIZES = (1e-150, 1e150)  # not tuned
 
 
 def level_with_noise(size: float, budget: PrivacyBudget) -> float:
-    """Return the released size as the clip level or, without noise, inf, which clips nothing."""
+    """Return a released size as the clip level; with ``epsilon=inf``, one that clips nothing."""
     return size if budget.is_private else NO_CLIPPING
 
 
@@ -122,7 +126,7 @@ def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBu
 
 
 def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) -> np.ndarray:
-    """Sum users' vectors, clipped to norm `level`, or their outer products."""
+    """Sum users' vectors, clipped to norm `level`; with `is_moment`, sum their outer products."""
 
     def _sum(_: slice, block: np.ndarray) -> np.ndarray:
         clipped = clip_rows(block.copy(), level)
@@ -137,9 +141,10 @@ def loses_digits(sizes: np.ndarray) -> np.ndarray:
 
 
 def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
-    """Shrink a noisy average by its noise (James-Stein); it becomes 0 if it may be noise alone.
+    """Shrink a noisy average by its noise (James-Stein); set it to 0 if it may be noise alone.
 
-    `noise_std` is the standard deviation of the noise along each of `size` dimensions.
+    `noise_std` is the standard deviation of the noise along each of `size` dimensions; a larger
+    `certainty` sets longer averages to 0.
     """
     length = float(np.linalg.norm(average))
     # Noise is longer than this with a probability of at most exp(-certainty**2 / 2).
@@ -151,21 +156,25 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Wanted noise of a count, as a fraction of the users; limits of its share; and the largest share
-# of a cheap count. Not studied one by one: benchmarks/personalization measures all together.
+# Wanted noise of a count of a search, as a fraction of the users; limits of the share of a count;
+# and the largest share with which counts are cheap, so that a fit makes more searches. Not studied
+# one by one: benchmarks/personalization measures all together.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
-# A mean of rows, or of responses, is useless with more noise than this, relative to the clip level.
+# Noise from which on a mean of rows, or of responses, is useless, relative to its clip level.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 # Number of finer searches for the median of the responses.
 _N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# Shares if only a mean model is fitted: of the second moment, and (about) of the mean product.
+# Shares if only a mean model is fitted: of the second moment; and, about, of the mean product of
+# rows and responses.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
-# Wanted noise of a mean, and its largest clip level, both relative to the clip level of users.
+# Mean product of rows and responses: its wanted noise, and its largest clip level, both relative to
+# the clip level of the second moment of these products.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
+# Share of a step, relative to the share of the step before.
 _GROWTH = 1.5  # not studied
 
 
@@ -177,7 +186,7 @@ class ClippedSum(NamedTuple):
 
 
 class AltminReleases(NamedTuple):
-    """Both sides of the normal equations of each step, and their clip levels."""
+    """Releases of alternating steps: two clip levels, and both sides of each step's equations."""
 
     matrix_norm: Search
     product_norm: Search
@@ -185,14 +194,14 @@ class AltminReleases(NamedTuple):
 
 
 class MeanReleases(NamedTuple):
-    """Releases of a mean model alone: the mean of users' products of rows and responses."""
+    """Releases of one model for all users: the mean of their products of rows and responses."""
 
     product_norm: Search
     mean_products: Release
 
 
 class HeadReleases(NamedTuple):
-    """Releases of a representation and of the prior of heads."""
+    """Releases of a representation, and of the prior of heads, which are users' coefficients."""
 
     product_norm: Search
     products: Release
@@ -208,7 +217,7 @@ class PersonalReleases(NamedTuple):
 
     response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () if noise hides both
     row_count: Search | None
-    user_levels: tuple[Search, ...]  # of means, then of responses; () if not planned
+    user_levels: tuple[Search, ...]  # for variances between and within users; () if not planned
     row_center: tuple[ClippedSum, ...]  # each corrects the last one; () if noise hides it
     user_moment: ClippedSum | None
     model: MeanReleases | HeadReleases
@@ -222,7 +231,7 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
         _plan_row_center(spec),
         _plan_user_moment(spec),
     )
-    # Products of whitened rows, which have no units, and responses have the units of y.
+    # Whitened rows have no units, so their products with responses have the units of y.
     remedy = descents.OTHER_UNITS_OF_Y if spec.decorrelate else descents.OTHER_UNITS
     norm = _search(spec, "product norm", remedy=remedy)
     if not spec.is_pooled:
@@ -232,10 +241,10 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
 
 
 def mean_clip(spec: PersonalSpec) -> float:
-    """Return the clip level of mean products, relative to that of their second moment.
+    """Return the clip level for a mean of vectors, relative to that for their second moment.
 
-    A low level harms a mean more than a second moment, of which only directions matter. So the
-    level is high if the noise of the mean is small.
+    Clipping harms a mean more than a second moment, of which only directions matter. So the level
+    for a mean is higher, if the noise of the mean stays small.
     """
     share = _POOLED_MEAN_SHARE if spec.is_pooled else _MEAN_SHARE
     noise_std = _noise_of_mean(spec, share) * math.sqrt(spec.n_features)
@@ -243,7 +252,7 @@ def mean_clip(spec: PersonalSpec) -> float:
 
 
 def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum:
-    """Plan a median of responses in any units; or a mean, which needs fewer counts; or nothing."""
+    """Plan the center of responses: a median, a mean if counts are not cheap, or nothing."""
     if not spec.fit_intercept:
         return ()
     if _counts_are_cheap(spec):
@@ -257,12 +266,12 @@ def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum
 
 
 def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]:
-    """Plan the search for rows per user and, with intercepts, for the variance of intercepts."""
+    """Plan searches for the number of rows per user and for variances between and within users."""
     if spec.is_pooled or spec.max_rows_per_user == 1:
         return None, ()
     points, most = _ROW_COUNTS, spec.max_rows_per_user
     if most is not None:
-        # The grid ends at the largest possible number, which saves counts.
+        # A grid that ends at the largest possible number needs fewer counts.
         points = np.append(points[:-1][points[:-1] < most], float(most))
     count = _search(spec, "row count", points)
     if not spec.fit_intercept:
@@ -274,8 +283,8 @@ def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]
 def _plan_row_center(spec: PersonalSpec) -> tuple[ClippedSum, ...]:
     """Plan the rounds that release the center of the rows.
 
-    The noise of the first round is proportional to the distance of the rows from 0. If counts are
-    cheap, a second round has noise proportional to the error of the first.
+    The noise of the first center is proportional to the distance of the rows from 0. If counts are
+    cheap, a second round corrects the first center, with noise proportional to its error.
     """
     n_rounds = 1 + _counts_are_cheap(spec)
     size, share = spec.n_features, _CENTER_SHARE / n_rounds
@@ -290,7 +299,7 @@ def _plan_row_center(spec: PersonalSpec) -> tuple[ClippedSum, ...]:
 
 
 def _plan_user_moment(spec: PersonalSpec) -> ClippedSum | None:
-    """Plan the second moment that whitens features, if asked for."""
+    """Plan the second moment that whitens features, for ``decorrelate=True``."""
     if not spec.decorrelate:
         return None
     norm = _level(spec, "user moment norm", OTHER_UNITS_OF_X, SQUARES)
@@ -300,12 +309,12 @@ def _plan_user_moment(spec: PersonalSpec) -> ClippedSum | None:
 
 
 def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
-    """Plan the start, the steps, which get the rest of the budget, and the vote on priors."""
+    """Plan the start, the steps and the vote on priors; the steps get the rest of the budget."""
     mean, certainty = None, math.sqrt(spec.n_components) + MEAN_CERTAINTY
     if spec.mean_head and _noise_of_mean(spec, _MEAN_SHARE) * certainty <= _LARGEST_NOISE:
         mean = _sum(spec, "mean products", _MEAN_SHARE, norm, spec.n_features)
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
-    # For each prior, a count of the users that it predicts best.
+    # The vote: for each prior, a count of the users whom it predicts best.
     share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
     change, shape = partial(sensitivity.histogram, spec.unit.adjacency), (len(PRIORS),)
     vote = spec.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
@@ -319,7 +328,7 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
 
 
 def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
-    """Plan the variances of noise and intercepts, if users can have enough rows."""
+    """Plan searches for the variances of noise and intercepts, if users can have enough rows."""
     size = spec.n_components + spec.fit_intercept
     most = spec.max_rows_per_user
     if not _counts_are_cheap(spec) or (most is not None and most <= size):
@@ -331,7 +340,7 @@ def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
 def _plan_steps(
     spec: PersonalSpec, share: float, norm: Search
 ) -> tuple[descents.DescentStep, ...] | AltminReleases:
-    """Plan the steps: gradients with counts, or normal equations."""
+    """Plan the steps: gradients and counts of unclipped ones, or normal equations."""
     if not spec.n_iter:
         return ()
     if spec.solver == "altmin":
@@ -343,7 +352,7 @@ def _plan_steps(
 
 
 def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
-    """Plan the normal equations of each step, and their clip levels."""
+    """Plan two clip levels, and both sides of the normal equations of each step."""
     matrix_norm = _level(spec, "normal matrix norm", descents.OTHER_UNITS_OF_Y, SQUARES)
     product_norm = _level(spec, "normal product norm", descents.OTHER_UNITS_OF_Y, SQUARES)
     size, change = spec.n_features * spec.n_components, sensitivity.user_moment
@@ -382,13 +391,13 @@ def _counts_are_cheap(spec: PersonalSpec) -> bool:
 def _search(
     spec: PersonalSpec, name: str, grid: np.ndarray = SIZES, remedy: str | None = None
 ) -> Search:
-    """Plan a search over a grid; its share follows from the number of users."""
+    """Plan a search over a grid, with a share that follows from the number of users."""
     share = n_halvings(len(grid)) * _count_share(spec)
     return spec.cost.search(name, share, grid, remedy=remedy)
 
 
 def _level(spec: PersonalSpec, name: str, remedy: str, grid: Any = SIZES) -> Search:
-    """Plan the search for a clip level; without noise there is none."""
+    """Plan the search for a clip level, which warns if the level is at an end of the grid."""
     return _search(spec, name, grid, remedy if spec.cost.is_private else None)
 
 
@@ -400,6 +409,6 @@ def _sum(
     *shape: int,
     change: Callable[..., float] = sensitivity.row_sum,
 ) -> Release:
-    """Plan a sum of users' vectors or symmetric matrices, clipped to a norm."""
+    """Plan a sum of users' vectors, or symmetric matrices, clipped to a released norm."""
     mechanism = "symmetric_gaussian" if len(shape) == 2 else "gaussian"
     return plan_sum(spec, name, share, shape, norm.name, change, mechanism)

@@ -20,7 +20,7 @@ from skdp.privacy.clipping import clip_weights
 from skdp.privacy.releases import Search
 
 # ------------------------------
-# The released model, and ridge regressions for many users at once.
+# The released model and its prior of users' coefficients.
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Prior:
 
     @property
     def spread(self) -> float:
-        """Variance of each direction if all is spread evenly (mix 1); no mix changes the total."""
+        """Variance along each direction if the total variance is spread over all directions."""
         return float(self.variances.sum()) / len(self.basis)
 
     def changed(self, mix: float, noise_factor: float) -> "Prior":
@@ -49,7 +49,7 @@ class Prior:
         return replace(self, mix=mix, noise_variance=noise_factor * self.noise_variance)
 
     def root(self) -> np.ndarray:
-        """Return a root of the covariance: a column for each component or, with a mix, square."""
+        """Return a root of the covariance: a column per component or, with a mix, per feature."""
         if self.mix == 0:
             return self.basis * np.sqrt(self.variances)
         outside = self.mix * self.spread
@@ -68,7 +68,7 @@ class SharedModel:
     # Matrix that multiplies centered rows; None without whitening.
     whitening: np.ndarray | None
     prior: Prior
-    # Signal of the weakest component, relative to the largest eigenvalue of the noise.
+    # Signal of the weakest component, over the largest eigenvalue of the noise.
     snr: float
     warnings: tuple[str, ...] = ()
 
@@ -76,17 +76,21 @@ class SharedModel:
 # ------------------------------
 # Ridge regressions for many users at once, each from the user's own rows.
 
-# These functions never raise errors, which would stop all users of a batch: values that overflow
-# become 0, and matrices are made definite before they are inverted.
+# None of the following regressions raises an error, as one user would stop a whole batch. Values
+# that overflow become 0, and matrices are made definite before they are inverted.
 
-# Part of the trace that is added to the diagonal: far above rounding errors, too small to matter.
+# Fraction of a matrix's trace that is added to its diagonal, so that the matrix is definite: far
+# above rounding errors, too small to matter.
 _RIDGE = 1e-11  # not tuned
 
 
 def ridge_coefficients(
     features: np.ndarray, responses: np.ndarray, penalty: float, ridge: float = _RIDGE
 ) -> np.ndarray:
-    """Compute coefficients from (users, rows, features) arrays; 0 where products overflow."""
+    """Compute the coefficients of each user; 0 where products overflow.
+
+    `features` has the shape (n_users, n_rows, n_features), `responses` the shape (n_users, n_rows).
+    """
     columns = features.transpose(0, 2, 1)
     if features.shape[2] <= features.shape[1]:
         solved = _solved(columns @ features, columns @ responses[:, :, None], penalty, ridge)
@@ -100,7 +104,7 @@ def leave_one_out_errors_by_kernels(
 ) -> np.ndarray:
     """Compute each user's mean squared error when one response is left out at a time.
 
-    `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
+    `kernels` has the prior covariance of each user's predictions. Errors that overflow are 0.
     """
     # Residual i, if response i is left out: (K^-1 y)_i / (K^-1)_ii, with K = kernel + penalty * I.
     inverses = _inverses(kernels, penalty)
@@ -112,7 +116,7 @@ def leave_one_out_errors_by_kernels(
 def leave_one_out_errors_by_features(
     features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute leave-one-out errors from features: faster with fewer features than rows."""
+    """Compute leave-one-out errors of users from features: faster with fewer features than rows."""
     columns = features.transpose(0, 2, 1)
     inner = features @ _inverses(columns @ features, penalty)
     predicted = (inner @ (columns @ responses[:, :, None]))[:, :, 0]
@@ -121,7 +125,7 @@ def leave_one_out_errors_by_features(
 
 
 def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, ridge: float) -> np.ndarray:
-    """Solve positive definite systems; those that overflow have the solution 0."""
+    """Solve positive definite systems of many users; those that overflow have the solution 0."""
     is_bad = _make_definite(matrices, penalty, ridge) | ~np.isfinite(sides).all(axis=(1, 2))
     if is_bad.any():
         sides = np.where(is_bad[:, None, None], 0.0, sides)
@@ -134,7 +138,7 @@ def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
 
 
 def _make_definite(matrices: np.ndarray, penalty: float, ridge: float) -> np.ndarray:
-    """Add a penalty to Gram matrices, in place; mark those that overflow, and set them to 0."""
+    """Add a penalty to Gram matrices, in place; set those that overflow to 0, and return a mask."""
     diagonal = np.arange(matrices.shape[1])
     traces = np.trace(matrices, axis1=1, axis2=2)
     overflows = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
@@ -157,9 +161,11 @@ def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
 # ------------------------------
 # Centers of rows and responses, from the means of users.
 
+# Means of users are clipped to this quantile of their norms.
 _CENTER_QUANTILE = 0.6  # not studied
-# A mean of responses becomes 0 below `_LEAST_NOISE_OF_MEANS` standard deviations of its noise; and
-# up to twice that, below `_LEAST_LEVEL` of the clip level, which noise may raise. Not studied.
+# A mean of responses becomes 0 if it is below `_LEAST_NOISE_OF_MEANS` standard deviations of its
+# noise. Up to twice this number, it also becomes 0 if it is below `_LEAST_LEVEL` times the clip
+# level. Not studied.
 _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 
 
@@ -175,7 +181,7 @@ def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) ->
 def release_response_center(
     plan: tuple[Search, ...] | ClippedSum, users: Users, budget: PrivacyBudget
 ) -> float:
-    """Release the median or mean of users' mean responses; a mean that may be noise becomes 0."""
+    """Release the median, or the mean, of users' mean responses; set a mean of noise to 0."""
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, Targets.of(means), budget, len(means))
@@ -189,13 +195,14 @@ def release_response_center(
 def _release_mean(
     release: Release, total: Any, level: float, users: Users, budget: PrivacyBudget
 ) -> tuple[Any, float]:
-    """Release a mean over users, from a sum; return also its noise std."""
+    """Release a sum over users; return the mean and the standard deviation of its noise."""
     released, noise_std = budget.release(release, total, level, rounding=users.rounding)
     return released / users.n_users, noise_std / users.n_users
 
 
 def _mean_rows(batch: UserBatch) -> np.ndarray:
-    """Return the mean row of each user; `is_row` is 0 for rows that only pad the user's own."""
+    """Return the mean row of each user."""
+    # `is_row` is 0 for rows that only pad the user's own.
     sums = batch.is_row[:, np.newaxis, :] @ batch.rows
     return np.asarray(sums[:, 0] / batch.counts[:, np.newaxis])
 
@@ -209,23 +216,25 @@ def mean_responses(batch: UserBatch) -> np.ndarray:
 # ------------------------------
 # Users' levels: how far their mean responses differ beyond what their rows explain.
 
+# Released quantile of the sizes of users' mean responses.
 _LEVEL_QUANTILE = 0.6  # not studied
-# A search rounds up to a grid point: this many times the geometric mean of that point and the last.
+# A search rounds a size up to a grid point, on average by this factor.
 _ABOVE = 2.0**0.25  # not tuned
-# Half the spacing of the square roots of `PARTS`: a search rounds them up by this on average.
+# A search rounds the square root of a fraction up to that of a point of `PARTS`, on average by
+# half of their spacing.
 _HALF_A_PART = 0.5 / len(plans.PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
 
 @dataclass(frozen=True)
 class UserLevels:
-    """Variances of responses: between the levels of users, and within users around their levels."""
+    """Variances of responses: of users' levels, and of responses of one user around the level."""
 
     between: float = 0.0
     within: float = 1.0
 
     def of_users(self, batch: UserBatch) -> np.ndarray:
-        """Estimate the level of each user: the mean response, shrunk."""
+        """Estimate the level of each user: its mean response, shrunk by its sampling error."""
         factors = self.between / (self.between + self.within / batch.counts)
         return np.asarray(factors * mean_responses(batch))
 
@@ -245,19 +254,20 @@ def release_user_levels(
 
 
 def _means_and_parts(batch: UserBatch) -> np.ndarray:
-    r"""Return the size of each user's mean response, and the within-user part of its square.
+    r"""Return the size of each user's mean response, and the fraction u of its variance.
 
-    The mean of m responses has the variance M = b + w / m, with the variances b between users and w
-    within users. The mean square less the squared mean is :math:`(w / m) \chi^2_{m-1}`. Divided by
-    the squared mean, it is :math:`u (m - 1) F_{m-1, 1}` with the part u = w / (m M).
+    The mean of a user's m responses has the variance M = b + w / m, with the variances b between
+    users and w within users; u = w / (m M) is the fraction due to the variance within. The mean
+    square of the responses less their squared mean is distributed as :math:`(w / m) \chi^2_{m-1}`.
+    Divided by the squared mean, it is distributed as :math:`u (m - 1) F_{m-1, 1}`, which gives u.
     """
     means = np.abs(mean_responses(batch))
     rests = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
     m = np.maximum(batch.counts, 2.0)
     usual = (m - 1) * fdtri(m - 1, 1.0, 0.5) * np.square(means)
-    # Parts are limited to 1, the last point of `PARTS`, as division by a mean of 0 would overflow.
+    # Fractions are at most 1, as division by a mean of 0 would overflow.
     parts = rests / np.maximum(np.maximum(usual, rests), _LEAST_RESPONSE_VARIANCE)
-    # A user with a single response shows no part, and counts as 1.
+    # A single response does not show the fraction, and counts as 1.
     return np.column_stack([means, np.where(batch.counts > 1, parts, 1.0)])
 
 
@@ -269,12 +279,14 @@ def root_mean_squares(batch: UserBatch) -> np.ndarray:
 # ------------------------------
 # A map that whitens features, from the users' second moments.
 
-# Fraction of users whose second moments are clipped. Clipping harms a mean model more: its fraction
-# is `_WANTED_BIAS` divided by the signal strength, within the limits `_CLIPPED_OF_POOLED`.
+# Fraction of users whose second moments are clipped. If only a mean model is fitted, clipping does
+# more harm, so the fraction is `_WANTED_BIAS` over the strength of the signal, within the limits
+# `_CLIPPED_OF_POOLED`.
 # benchmarks/personalization/real_data.md
 _CLIPPED, _CLIPPED_OF_POOLED, _WANTED_BIAS = 0.5, (0.02, 0.5), 25.0
+# The mean variance of all features is visible above this many standard deviations of its noise.
 _CERTAINTY = 3.0  # not studied
-# A feature is small if its variance is below this fraction of the largest: not studied.
+# A feature is small if its variance is below this fraction of the largest variance: not studied.
 _SMALL = 0.1
 _HIDDEN = (
     "Noise hides the variances of the features, which are assumed to be uncorrelated and of "
@@ -286,9 +298,10 @@ _HIDDEN = (
 def release_user_whitening(
     plan: ClippedSum, users: Users, budget: PrivacyBudget, *, is_pooled: bool
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Release the mean of users' second moments; return its inverse root, with noise removed.
+    """Release the mean of users' second moments; return its inverse root, which whitens rows.
 
-    The root is the identity if noise hides even the mean variance of all features.
+    Noise is removed from the eigenvalues. If noise hides even the mean variance of all features,
+    return the identity. Return also warnings.
     """
     norms, n_features, fraction = users.map_users(moment_norms), users.n_features, _CLIPPED
     if is_pooled:
@@ -322,7 +335,7 @@ def release_user_whitening(
 def moment_norms(batch: UserBatch) -> np.ndarray:
     r"""Return the Frobenius norm of :math:`X_j^T X_j / m_j` for each user.
 
-    :math:`X_j X_j^T / m_j` has the same norm; the smaller matrix is formed.
+    :math:`X_j X_j^T / m_j` has the same norm, so the smaller one of the two matrices is computed.
     """
     rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
     products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
@@ -332,20 +345,22 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 # ------------------------------
 # The start: directions in which users differ, by a noisy second moment.
 
+# Released quantiles of the norms of users' products of rows and responses, and of users' heads.
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of each component is at least this fraction of the largest: not studied.
 _LEAST_VARIANCE = 0.1
-# Least noise variance of a response, as a fraction of the variance of predictions: from noisy
-# eigenvalues, which may make the noise seem far too small, so that heads would follow noise; and
-# from exact ones. Not studied.
+# Least noise variance of a response, relative to the variance of predictions: if it is estimated
+# from noisy eigenvalues, where a far too small estimate would make heads follow noise; and from
+# exact eigenvalues. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
+# First variance of intercepts, relative to the mean variance of a component.
 _INTERCEPT_VARIANCE = 0.05  # not studied
-_TINY = 1e-200
+_TINY = 1e-200  # not tuned
 
 
 @dataclass(frozen=True)
 class Start:
-    """The prior at which steps start, and the released mean from which its mean model follows."""
+    """The prior of users' coefficients with which steps start, and its released origins."""
 
     prior: Prior
     # Mean of users' products of rows and responses.
@@ -354,17 +369,20 @@ class Start:
     mean_noise_std: float
     # Typical number of rows of a user.
     row_count: float
-    # Smallest eigenvalue of a component, relative to the largest of the noise.
+    # Signal of the weakest component, over the largest eigenvalue of the noise.
     snr: float
 
     def with_basis(self, basis: np.ndarray) -> "Start":
-        """Return the start with another basis."""
+        """Return the start with another basis, and the mean model that follows from it."""
         mean = _shrunk_mean(basis, self.mean_products, self.mean_noise_std)
         return replace(self, prior=replace(self.prior, basis=basis, mean=mean))
 
 
 def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the mean model: mean products, shrunk separately inside and outside the basis."""
+    """Return the mean model: mean products of rows and responses, shrunk by their noise.
+
+    The parts in the span of the basis and outside of it are shrunk separately.
+    """
     inside = basis @ (basis.T @ mean_products)
     size, k = basis.shape
     outside = plans.above_noise(mean_products - inside, noise_std, plans.MEAN_CERTAINTY, size - k)
@@ -390,15 +408,15 @@ def release_start(
     levels: UserLevels,
     budget: PrivacyBudget,
 ) -> Start:
-    r"""Release the second moment of users' products and their mean; return the prior to start from.
+    r"""Release the prior to start from: a representation, variances and a mean model.
 
-    For uncorrelated rows of a user with coefficients :math:`\theta_j` the product
+    For uncorrelated rows :math:`X_j` of a user with coefficients :math:`\theta_j`, the product
     :math:`s_j = X_j^T y_j / m_j` of rows and responses has the mean :math:`\theta_j`. The mean of
     :math:`s_j s_j^T` is :math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the
-    identity. The leading eigenvectors of its sum over users are the representation. Unlike the
-    published initialization (P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta, 2021,
-    "Differentially private model personalization", NeurIPS), this one clips users, not pairs of
-    rows, and uses all rows together.
+    identity. So the leading eigenvectors of the sum of :math:`s_j s_j^T` over users are the
+    representation. Unlike the published initialization (P. Jain, J. Rush, A. Smith, S. Song, A.
+    Guha Thakurta, 2021, "Differentially private model personalization", NeurIPS), this one clips
+    users, not pairs of rows, and uses all rows together.
     """
     products, size = _products_and_size(plan.product_norm, users, levels, budget)
     level = plans.level_with_noise(size, budget)
@@ -409,7 +427,7 @@ def release_start(
         mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     spread = moment - _outer_of_mean(moment, *mean)
     prior, snr = _prior_from_moment(spread, noise_std, mean, row_count, spec)
-    # Clipped products show too little variance, which would make gradient steps too long, so a
+    # Clipped products have too small variances, which would make gradient steps too long. A
     # released factor corrects all variances.
     sizes = users.map_users(partial(_head_sizes, prior=prior))
     expected = np.sqrt(prior.variances.sum())
@@ -432,7 +450,7 @@ def _products_and_size(
 
 
 def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
-    """Return each user's mean product of rows and responses, without the user's level."""
+    """Return each user's mean product of rows and responses, less the user's level."""
     responses = batch.responses
     if levels.between > 0:
         responses = responses - levels.of_users(batch)[:, np.newaxis] * batch.is_row
@@ -448,11 +466,14 @@ def _mean_of_products(
     users: Users,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release the mean of clipped products, and the std of its errors along each direction."""
+    """Release the mean of users' clipped products; return also the std of its error.
+
+    The error, of noise and sampling, has this standard deviation along each direction.
+    """
     level = plans.level_with_noise(size * plans.mean_clip(spec), budget)
     total = plans.clipped_sum(products, level)
     mean, noise_std = _release_mean(release, total, level, users, budget)
-    # Beside the noise, the mean has a sampling error, in random directions.
+    # Sampling error of the mean, along each direction.
     error = size / np.sqrt(users.n_users * users.n_features)
     return mean, float(np.hypot(noise_std, error))
 
@@ -464,12 +485,15 @@ def _prior_from_moment(
     row_count: float,
     spec: PersonalSpec,
 ) -> tuple[Prior, float]:
-    """Estimate a prior, and the signal-to-noise ratio of its weakest component, from a moment."""
+    """Estimate a prior, and the signal-to-noise ratio of its weakest component, from eigenvalues.
+
+    `moment` is the noisy second moment of users' products of rows and responses.
+    """
     k, n_features = spec.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
-    # Contiguous, so that products with the basis round like products with a copy of it.
+    # A contiguous basis, so that products with it round like products with a copy.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
-    # If the basis spans all directions, half of the smallest eigenvalue counts as noise.
+    # The mean of all further eigenvalues is noise or, if there are none, half of the smallest.
     bulk = float(values[k:].mean()) if k < n_features else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
@@ -483,7 +507,10 @@ def _prior_from_moment(
 
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the part of the moment that the mean explains, at most the moment in its direction."""
+    """Return the part of the second moment that the mean explains, its outer product.
+
+    Noise is removed from the mean; along it, the part is at most what the moment has there.
+    """
     value = plans.above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
@@ -495,14 +522,18 @@ def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np
 
 
 def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
-    """Return the norm of each user's coefficients in the basis."""
+    """Return the norm of each user's head, its coefficients in the basis."""
     features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     return row_norms(heads[:, : len(prior.variances)] * np.sqrt(prior.variances))
 
 
 def features_of(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
-    """Return features with coefficients of prior variance 1, and responses less the mean model."""
+    """Return scaled features, and responses less the predictions of the mean model.
+
+    Features are rows times the prior's root, so that their coefficients have the prior variance 1;
+    a last feature is for the intercept, if it has a variance.
+    """
     both = batch.rows @ np.column_stack([prior.root(), prior.mean])
     responses = batch.responses - both[:, :, -1]
     if prior.intercept_variance == 0:
