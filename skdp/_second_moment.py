@@ -97,31 +97,32 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
 
 
 def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
-    """Plan all releases, in order."""
+    """Plan all releases, in order; the last moment gets the share that other releases leave."""
     n_counted = int((~spec.are_binary).sum()) if spec.marginals else 0
     marginals = plan_marginals(spec.cost, n_counted, spec.unit.adjacency)
-    left, scales, of_scales = left_of(marginals), None, 0.0
+    left, scales, scales_share = left_of(marginals), None, 0.0
     if spec.scales is None:
         least, largest = _SCALES_SHARES
         part = float(np.clip(least * math.sqrt(WEAK / strength_of(spec)), least, largest))
-        of_scales = left * part
-        scales = column_scales.plan_scales_by_share(spec, of_scales, _OF_SIZES)
+        scales_share = left * part
+        scales = column_scales.plan_scales_by_share(spec, scales_share, _OF_SIZES)
     change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
     row_norm = clip_of(spec)[0] if spec.cost.is_private else math.inf
     known = {"row_norm": row_norm, "rounding": spec.rounding}
-    shape, left = (spec.n_features + 1,) * 2, left - of_scales
+    shape, left = (spec.n_features + 1,) * 2, left - scales_share
 
     def _moment(name: str, share: float) -> Release:
         return spec.cost.release(name, "symmetric_gaussian", share, change, known, shape=shape)
 
-    # Gaps and a prior concern single columns, which whitening would mix.
+    # A first, rough moment whitens rows, but not if they have gaps or a prior: both concern single
+    # columns, which whitening would mix.
     is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
     is_strong = strength_of(spec) >= max(WEAK, _PER_ROOT * math.sqrt(spec.n_features))
-    rough, of_rough = None, 0.0
+    rough, rough_share = None, 0.0
     if is_plain and is_strong and spec.cost.is_private:
-        of_rough = _OF_ROUGH * left
-        rough = _moment("rough second moment", of_rough)
-    moment = _moment("scaled second moment", left - of_rough)
+        rough_share = _OF_ROUGH * left
+        rough = _moment("rough second moment", rough_share)
+    moment = _moment("scaled second moment", left - rough_share)
     return CovarianceReleases(scales, rough, moment, marginals)
 
 
@@ -298,10 +299,10 @@ _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # If noise hides the scale of a column, its covariances are kept only if its variance in the moment
 # exceeds this many standard deviations of noise.
 _LEAST_SEEN = 4.0  # not studied
-# If noise hides the variance of a column, and its location is farther from 0 than this many scales,
-# the column is not located: its scale reflects the width of an interval, and not the column.
+# A column has no known location if noise hides its variance, and if its location is farther from 0
+# than this many scales: such a scale is only the width of an interval.
 _FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
-# Stands for an infinite standard deviation, of a mean that is not released: its square is finite.
+# Standard deviation of a mean that is not released: nearly infinite, but with a finite square.
 _UNKNOWN = 1e150  # not tuned
 
 

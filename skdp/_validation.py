@@ -373,7 +373,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         kind = TypeError if isinstance(error, TypeError) else kind
         # A period is added, except after a list of names, one per line.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
-        # A check inside this one may have added its hints already.
+        # The text may have some hints already, if another check has added them.
         hints = [hint for sign, hint in _HINTS.items() if sign in message]
         message += "".join(hint for hint in hints if hint not in message)
         if "Factorizer does not accept missing" in text:

@@ -544,7 +544,7 @@ class SparseRow(Unit):  # numpydoc ignore=PR02
 
 
 # ------------------------------
-# Entries of a 0/1 table of who used what, whose rows are normalized.
+# Units that are one entry of a 0/1 table: whether a person used an item.
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 class PerRow:
-    """Values for each row of a block, which a pass joins."""
+    """Values for each row of a block; a pass over all blocks concatenates them, in row order."""
 
     def __init__(self, block: np.ndarray) -> None:
         self.blocks = [block]

@@ -171,8 +171,10 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
 
 
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
-    """Check the rows of one party against the agreement, and return a view of them."""
-    # `number` is the number of an owner; the coordinator, whose record is of zeros, has none.
+    """Check the rows of one party against the agreement, and return a view of them.
+
+    `number` is that of an owner; None for the coordinator, which has a null record instead of rows.
+    """
     names = agreement.names
     refuse_other_columns(names and as_feature_names(checks.feature_names(X)), names)
     if isinstance(agreement.estimator, DPPipeline):

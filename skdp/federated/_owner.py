@@ -478,7 +478,11 @@ class Owner:
         return self._handshake.confirm(self._state, asked)
 
     def _advance_to(self, asked: Message) -> bytes:
-        """Run to the next release, with the last sum; answer with this owner's part, or "ready"."""
+        """Continue the fit with the sum that `asked` contains, up to the next release.
+
+        Answer with this owner's part of the release or, if absent owners must be known first, with
+        "ready".
+        """
         number = asked.fields["release"]
         self._check_is_next(number)
         if number == 0:

@@ -187,7 +187,8 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
 # ------------------------------
 # Checkpoints: encrypted data that can be read only once.
 
-# The first table has one row, the second one a row for each part. The 1 is the format's version.
+# Names of the tables: one with a single row, and one with a row per part of the data. The number 1
+# is the version of the format.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
 _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",

@@ -204,13 +204,15 @@ def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -
 # ------------------------------
 # Estimates of nonnegative means from noisy numbers.
 
-# Numbers above this many noise stds need no shrinkage. The grid of the prior ends one noise std
-# farther.
+# Noisy numbers above this many standard deviations of noise need no shrinkage. The prior of means
+# is a distribution on a grid, which ends one standard deviation farther.
 _FARTHEST = 8  # not studied
-# Number of points of the grid per noise std. Noisy numbers are rounded to a grid as fine.
+# Number of points per standard deviation of noise: of the grid of the prior of means, and of the
+# grid to which noisy numbers are rounded.
 _PER_UNIT = 8  # not studied
+# Number of steps of expectation maximization.
 _N_STEPS_OF_MEANS = 100  # not studied
-# If no mean exceeds this many noise stds, all means are taken to be equal.
+# If no estimated mean exceeds this many standard deviations of noise, all are taken to be equal.
 _LEAST = 1e-9  # not tuned
 
 
@@ -464,8 +466,9 @@ class Estimate(NamedTuple):
 def explained_by(found: Regression, n_units: int) -> Estimate:
     r"""Estimate R2 on new rows, with its standard error.
 
-    The coefficients also fit the noise and the sampling error, which raises R2. So twice the trace
-    of the inverse, times the covariance that both errors have together, is subtracted.
+    The coefficients also fit the noise and the sampling error of products of columns and target,
+    which raises R2. So twice the trace of the inverse covariance of the columns, times the
+    covariance matrix of these errors, is subtracted.
     """
     total = float(found.moment[-1, -1])
     if total <= 0:

@@ -185,7 +185,7 @@ class DenseCoordinates:
         return row_norms(self.values)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Sum the vectors by weights; null vectors have weight 0."""
+        """Return the weighted sum of the vectors; null vectors have weight 0."""
         self.values[weights == 0] = 0.0
         return np.asarray(weights @ self.values)
 
@@ -294,7 +294,7 @@ class LazyCoordinates:
         return np.asarray(np.abs(self._factors) * self.lengths)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Sum the vectors by weights; null vectors have weight 0."""
+        """Return the weighted sum of the vectors; null vectors have weight 0."""
         weights = np.where(weights == 0, 0.0, weights * self._factors)
         total = self.total(weights)
         return np.append(total, self.intercept * weights.sum()) if self.intercept > 0 else total

@@ -30,14 +30,15 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.special import binom
 
+# Number of decaying exponentials whose sum approximates the coefficients of a root of prefix sums.
 _N_BUFFERS = 5  # not studied
 # Slowest decay rate, times the horizon, and fastest decay rate. The other rates lie between them,
 # with evenly spaced logarithms.
 _SLOWEST, _FASTEST = 0.3, 3.0  # not studied
-# Coefficients are fitted at this many lags.
+# The exponentials are fitted to the coefficients at this many lags.
 _N_POINTS = 400  # not studied
-# Rounding errors of the recursion in `step` are about 1e-13 of the noise. The noise may be far
-# larger than what one unit adds, and this factor of the sensitivity covers its rounding errors.
+# Factor of the sensitivity that covers rounding errors of the noise. In `PrefixNoise.step` they are
+# about 1e-13 of the noise, which may be far larger than the sensitivity.
 _RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 

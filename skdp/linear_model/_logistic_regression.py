@@ -434,6 +434,7 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
     random_state: Any = None
 
     def _read(self, X: Any) -> tuple[Any, None]:
+        """Return the rows; there is no shape of matrices."""
         return X, None
 
     def _spec_of(self, *given: Any, **more: Any) -> LogisticSpec:

@@ -148,7 +148,10 @@ def release_area(
     release: Release,
     budget: PrivacyBudget,
 ) -> tuple[float, float]:
-    """Correct the area under the ROC curve of noisy counts; return the area and its noise std.
+    """Release a correction of an area under the ROC curve, for the error from bins of scores.
+
+    The area is computed from noisy counts of scores in bins. Return the corrected area, and the
+    standard deviation of its noise.
 
     The area is linear in the distribution of scores of each class. Each row adds the fraction of
     counted scores of the other class that are in the right order with the score of the row, minus

@@ -239,10 +239,15 @@ def _two(dtype: Any, shape: Sequence[int], filling: Any) -> np.ndarray:
 
 
 def _values(kind: str, filling: Any) -> Any:
-    """Return values of two rows: those in `filling`, or similar ones that the dtype can hold."""
-    first, second, number = filling  # a number that is not None replaces the first value
+    """Return the values of two public rows, for an array whose dtype has this `kind`.
+
+    `filling` has the values of both rows, and a number that replaces the first one unless it is
+    None. Values that the dtype cannot hold are replaced by similar ones.
+    """
+    first, second, number = filling
     if kind == "U" and (not isinstance(first, str) or "-" in first):
-        return _TEXTS  # numbers and dates may be longer than the texts of the array
+        # Numbers and dates may be longer than the texts that the array can hold.
+        return _TEXTS
     if kind in _NUMBERS and (isinstance(first, str) or (first, second) in _PAIRS):
         first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
     if isinstance(first, str):

@@ -617,7 +617,7 @@ def _as_wide(part: Any) -> Any:
 
 
 class _Widened(FunctionTransformer):
-    """Stands for a private part; `_MAY_MIX` lacks this class, as `_widened` mixes no rows."""
+    """Transformer that stands for a private part; unlike its base, it is known to mix no rows."""
 
 
 def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:

@@ -552,7 +552,7 @@ def bins_within(
     units = np.clip(values, low, high)
     units -= intervals.ends[0][columns]
     units *= (n_bins / 2 / intervals.half)[columns]
-    # NaN counts as outside.
+    # The minimum is NaN if any value is, so that NaN values get -1, too.
     if not (units.min(initial=0.0) >= 0 and units.max(initial=0.0) <= n_bins):
         units[~((units >= 0) & (units <= n_bins))] = -1.0
     return np.minimum(units, n_bins - 1, out=units).astype(np.intp)

@@ -552,7 +552,7 @@ def response_sum(
 
 
 # ------------------------------
-# Users: sums with one term for each user, a matrix or the losses of options.
+# Sensitivities of sums over users, to which each user adds a matrix, or a loss for each option.
 
 
 @in_double_precision

@@ -87,10 +87,10 @@ def _reduced(value: Any) -> Any:
     reduced: Any = reduce(value) if reduce else value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return _digest(pickle.dumps(value))
-    # Arguments of the constructor, the state, and the items of a list or a dict.
+    # What a pickle has: arguments of the constructor, the state, and items of a list or a dict.
     arguments, state, items, pairs = [*reduced[1:5], None, None, None][:4]
     named = {"()": arguments, "[]": items and [*items], "{}": pairs and dict(pairs)}
-    # Members of an error that are not in its pickle.
+    # The pickle of an exception lacks these members.
     named |= {n: getattr(value, n, None) for n in ("__traceback__", "__context__", "__cause__")}
     named["array"] = np.asarray(value) if hasattr(value, "__array__") else None
     named = {name: one for name, one in named.items() if one is not None}

@@ -42,7 +42,8 @@ def _has_labels(values: np.ndarray) -> bool:
 def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
     """Yield units: for each array an extreme row, a label that occurs, or an extreme number."""
     extremes = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
-    # For each array, the values that its entry of a unit may have, if it has one dimension.
+    # For each one-dimensional array, the values that a unit's entry may have: labels that occur,
+    # or extreme numbers.
     choices = [np.unique(one) if _has_labels(one) else extremes for one in arrays]
     first_rows = [np.ravel(one[0]) for one in arrays if one.ndim > 1] or [np.zeros(1)]
     for number, row in enumerate(_extreme_rows(first_rows[0])):

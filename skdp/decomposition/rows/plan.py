@@ -25,11 +25,12 @@ _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 # With more features than this, clipped projections have less noise than the d x d second moment.
 # With "replace" the steps of an iteration have twice the noise.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Without noise, memory decides on the solver: this is the largest number of entries of a second
-# moment, or of a basis that spans all rows.
+# Without noise, the solver is chosen by its memory. An array of more entries than this is too
+# large: a second moment, or a basis that spans all rows.
 _LARGEST_EXACT = 1 << 26  # not studied
-# ARPACK finds the components of sparse rows that have at least so many features, if these are at
-# most the part `_LARGEST_RANK` of the shorter side.
+# Without noise, ARPACK finds the components of sparse rows with at least `_FEWEST_SPARSE_FEATURES`
+# features, if the number of components is at most `_LARGEST_RANK` times the smaller number of rows
+# and features.
 _FEWEST_SPARSE_FEATURES, _LARGEST_RANK = 400, 0.125  # not tuned
 # If a mean guides a fit to n rows, "auto" may iterate if there are at least so many features d, and
 # if n mu / d is below `_LEAST_STRENGTH` (benchmarks/diagonal_prior/solvers.md) or, for a single
@@ -195,16 +196,17 @@ _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
 _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: Number of levels from which an iteration chooses one, to clip projections to it.
 N_LEVELS = 24  # not studied
-# Rows are clipped to a quantile of their norms: to `_NORM_QUANTILE` for a mean that centers them.
+# Rows are clipped to a quantile of their norms, which grows with `_signal_to_noise`. For a mean
+# that centers rows the quantile is `_NORM_QUANTILE`.
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# For strong signals, the quantile is the median plus `_QUANTILE_GROWTH` times the logarithm of the
-# ratio of `_signal_to_noise` to `_SIGNAL_OF_MEDIAN`.
+# For strong signals, rows are clipped to this quantile of their norms: 0.5 + `_QUANTILE_GROWTH` *
+# log(`_signal_to_noise` / `_SIGNAL_OF_MEDIAN`).
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# For signals beyond the one where the quantile reaches `_NORM_QUANTILE`, the distance of the
-# quantile from 1 falls with this power of the signal.
+# This quantile reaches `_NORM_QUANTILE` at some signal. For signals beyond, 1 minus the quantile is
+# inversely proportional to this power of the signal.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
-# The quantile is `_LOWEST_QUANTILE` for signals up to the first of `_WEAK_AND_STRONG`, and rises to
-# the quantile of strong signals up to the second:
+# For a `_signal_to_noise` up to the first of `_WEAK_AND_STRONG`, rows are clipped to the quantile
+# `_LOWEST_QUANTILE` of their norms. Up to the second one, it rises to that for strong signals:
 # benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
 # With few components, noise costs less and clipping costs more. So for k components of `DPPCA` the

@@ -29,14 +29,16 @@ from skdp.privacy.clipping import clipped
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With less strength than this, fits are often no better than the mean:
+# The strength of a fit is the number of units times mu, per coefficient. Below this strength, fits
+# are often no better than the mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
-# If most responses are equal, the fit warns if the strength of the others is below this; not
-# studied.
+# If most responses are equal, the fit warns if too few differ from them: the strength with their
+# number in place of the number of units is below this; not studied.
 _LEAST_RARE = 25.0
-# A prior predicts from clipped rows if it is not far off, and if the strength that is left for the
-# steps is at least this; otherwise it predicts from unclipped rows.
+# A fit tests a prior, a published model, by its predictions. These are made from clipped rows if
+# they are not far off and the strength that is left for the steps is at least this, else from
+# unclipped rows.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # A fit that is not weak is doubtful if the calibration factor of its predictions is below this.
 _DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md
@@ -132,10 +134,10 @@ def solve_least_squares(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release the scales, the agreement with a prior, the joint moment, the steps, the calibration.
+    """Make all planned releases in their order: scales, prior, moment, steps and calibration.
 
-    If records are too few for any coefficient, release only the center of the responses and the
-    agreement.
+    If records are too few for any coefficient, release only the center of the responses and how far
+    they agree with a prior.
     """
     view, scale = release_response_scale(plan, view, spec.response_bound, budget)
     at_bound = tuple(warnings_for_bound(scale.center, spec.response_bound))
