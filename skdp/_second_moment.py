@@ -22,26 +22,27 @@ from skdp.privacy.plan import left_of
 # ------------------------------
 # The plan: scales of columns, and the second moment of scaled rows.
 
-# Share of the budget for the scales of columns. If the strength n mu / d is at least `WEAK`, it is
-# the smaller number. Below, it grows as one over the root of the strength, up to the larger number.
-# Chosen on half of the sweep's tables.
+# Limits of the share for the scales of columns. The strength of a fit to n rows of d columns is
+# n mu / d. From the strength `WEAK` on, the share is the smaller limit. Below, it grows as one over
+# the root of the strength, up to the larger limit. Chosen on half of the sweep's tables.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Part of this share for the sizes of columns; the rest is for places and moments. A regression is
-# worst if noise hides the size of its target.
+# Fraction of the share for scales that histograms of entries by size get. It is large, as a
+# regression is worst if noise hides the size of its target.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
-# If the strength is below `WEAK`, a warning says that fits of single models are better, rows are
-# clipped to the root of d + 1, and entries to `_ENTRY` standard deviations. Above, there is less
-# noise, and less clipping is best: the clipping norm of rows grows with the fourth root of the
-# strength, and the limit of entries with its square root, up to the clipping norm. Once the norm
-# has grown by `_CLEAR_FACTOR`, it grows with the power 3/8. benchmarks/sweep/sweep.md.
+# The strength of a fit to n rows of d columns is n mu / d. Below `WEAK`, rows are clipped to the
+# root of d + 1, entries to `_ENTRY` standard deviations, and a warning says that fits of single
+# models are better. Above, there is less noise, and less clipping is best: the clipping norm of
+# rows grows with the fourth root of the strength, and from `_CLEAR_FACTOR` times its least value on
+# with the power 3/8. The clip level of entries grows with the square of this norm, but does not
+# exceed it. benchmarks/sweep/sweep.md.
 WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-# With more than `_MANY` columns there is more noise, and the lengths of rows vary less. So the
-# strength is divided by the root of the number of columns over `_MANY`.
+# With more than `_MANY` columns there is more noise, and the lengths of rows vary less. So clipping
+# is chosen as for a smaller strength, divided by the root of the number of columns over `_MANY`.
 # benchmarks/covariance/covariance.md, "Rare targets, ...".
 _MANY = 10.0
-# If the strength reaches `WEAK` and `_PER_ROOT` times the root of d, two moments are released. A
-# rough one gets the part `_OF_ROUGH` of the share. The other one is of rows that the rough moment
-# whitens, so that its noise is in proportion to the variance along each direction.
+# If the strength n mu / d reaches `WEAK` and `_PER_ROOT` times the root of d, two moments are
+# released. A rough one gets the fraction `_OF_ROUGH` of the share. The second one is of rows that
+# the rough one whitens, so that its noise is in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
 # Rows are whitened only if columns are nearly collinear: an eigenvalue of the rough moment is below
 # the noise, or below this part of the mean eigenvalue. Otherwise both moments are averaged.

@@ -31,7 +31,7 @@ from skdp.linalg.norms import as_dense, rows_of
 
 
 class RankOneMatrices(containers.SkdpContainer):
-    """Matrices of rank one, one for each record, that are never written out.
+    """Matrices of rank one, one for each record, stored as left and right factors.
 
     The i-th matrix is X_i = u_i v_i', for the i-th rows u_i of `left` and v_i of `right`.
     Measurements of a matrix M are then y_i = <X_i, M> = u_i' M v_i: a cell of M in matrix

@@ -69,7 +69,7 @@ class Parts:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of the parts, in errors and for `pass_over`."""
+        """The numbers of the parts, by which errors name them."""
         return [part.number for part in self.parts]
 
     @property

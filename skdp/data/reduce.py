@@ -92,7 +92,7 @@ class BlockView:
         return map_sum(self, kernel, min(size, _largest_size(self.width)), self.n_jobs)
 
     def map_rows(self, kernel: Kernel) -> Any:
-        """Join the results of a kernel, which returns a value for each row of a block."""
+        """Concatenate the results of a kernel, which returns a value for each row of a block."""
         return map_sum(self, lambda rows, block: PerRow(kernel(rows, block)), 0, self.n_jobs)
 
 
@@ -131,7 +131,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         totals = map(partial(pass_over, source, kernel, size), [origin.numbers])
         with without_warnings():
             return _joined(next(watched(totals, 1)))
-    # Threads share lists of leaves: a list for each part or, if there is one part, for each leaf.
+    # A leaf is a range of blocks, whose results are added one by one; sums of leaves are added in a
+    # tree. Threads share lists of leaves: a list per part or, of a single part, a list per leaf.
     lists = [_leaves(part, size) for part in part_ranges(source)]
     if len(lists) == 1:
         lists = [[leaf] for leaf in lists[0]]
@@ -151,7 +152,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
 
 
 def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-    """Yield the sums of the groups of a pass; let the observer of this thread count them."""
+    """Yield the sums of groups of blocks; let the observer of this thread, if any, count them."""
     observer = OBSERVER.get()
     return groups if observer is None else observer(groups, n_groups)
 
@@ -213,7 +214,7 @@ def _largest_size(width: int) -> int:
 
 
 def _leaves(part: range, size: int) -> list[range]:
-    """Divide the blocks of a part into leaves, for sums of `size` numbers."""
+    """Divide the blocks of a part into leaves: ranges whose results are added one by one."""
     length = _leaf_length(len(part), size)
     return [part[i : i + length] for i in range(0, len(part), length)]
 
@@ -231,12 +232,15 @@ def _chain_sums(
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
-    """Return the number of blocks of a leaf: the smallest with at most `_most_leaves` leaves."""
+    """Return the number of blocks that are added one by one, before their sums are added in a tree.
+
+    It is the smallest number for which the tree has at most `_most_leaves` leaves.
+    """
     return -(-n_blocks // min(_most_leaves(size), n_blocks))
 
 
 def _most_leaves(size: int) -> int:
-    """Return the largest number of leaves of a tree, for sums of `size` numbers."""
+    """Return the largest number of leaves of a tree of sums, which memory limits."""
     return max(_LEAF_NUMBERS // max(size, 1), 2)
 
 
@@ -253,7 +257,7 @@ def _add(first: Any, second: Any) -> Any:
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
-    """Sum values in a tree; only one sum for each level of the tree is in memory."""
+    """Sum values in a binary tree, which holds only one sum per level in memory."""
     return joined_trees(reduce(with_value, values, ()))
 
 
@@ -263,7 +267,7 @@ Trees = tuple[tuple[int, Any], ...]
 
 
 def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) -> Trees:
-    """Add a value to waiting sums: as long as the last subtree is as large, join both."""
+    """Add a value to the sums of subtrees that wait; then add up subtrees of equal size."""
     size = 1
     while trees and trees[-1][0] == size:
         value, size, trees = add(trees[-1][1], value), 2 * size, trees[:-1]
@@ -281,7 +285,7 @@ def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -
 
 
 def _joined(value: Any) -> Any:
-    """Return the final results of a pass: arrays, and joined values of rows."""
+    """Return the final results of a pass: sums, and concatenated values of rows."""
     if isinstance(value, tuple):
         return tuple(map(_joined, value))
     return np.concatenate(value.blocks) if isinstance(value, PerRow) else value

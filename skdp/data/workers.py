@@ -137,6 +137,7 @@ class _Limit:
         return tuple(library.num_threads for library in _libraries(shared=self.is_shared))
 
     def start(self) -> None:
+        """Limit the libraries to one thread, unless they are limited already."""
         self.before = self.before or self.current()
         self._set((1,) * len(self.before))
 

@@ -168,7 +168,7 @@ SUPPORT: dict[type[units.ResolvedUnit], Support] = {
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
     units.ResolvedSparseRow: Support(steps={"alternating": 5}, centered=("alternating",)),
-    # A step multiplies by X'X, that is, twice by X, and so gains as much as two steps of edges.
+    # A power step multiplies by X'X, that is, twice by X: it gains as much as two steps for edges.
     units.ResolvedInteraction: Support(steps={"power": 6, "covariance": 0}, count=math.prod),
     units.ResolvedSpectralChange: Support(steps={"power": 8}, pure=("power",)),
 }

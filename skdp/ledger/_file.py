@@ -91,7 +91,10 @@ class Limit:
     def epsilon_of_fit(
         self, units: int, delta: float | None = None, delta_tail: float = 0.0
     ) -> float:
-        """Return the largest epsilon of a fit that costs at most `units`, rounded down."""
+        """Return the largest epsilon of a fit, rounded down, for a part of the limit.
+
+        `units` is this part, in multiples of 1 / `WHOLE` of the limit.
+        """
         if units <= 0:
             return 0.0
         if self.delta == 0:

@@ -43,11 +43,11 @@ def clipped_fraction(
 # ------------------------------
 # The releases of a gradient descent, and its clip level, which follows a released count.
 
-#: Prefix of the names of votes, which release the number of unclipped gradients.
+#: Prefix of the names of releases of the number of unclipped gradients, called votes.
 VOTE = "clip vote"
-# Rate at which counts of unclipped gradients change the clip level.
-# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, a constant level;
-# other rates are not studied.
+# A step multiplies the clip level by exp(`_LEVEL_RATE` * d), where d is the wanted fraction of
+# unclipped gradients minus the released one. benchmarks/trace_regression/errors.md, "The singular
+# value", compares this rate with 0, a constant level; other rates are not studied.
 _LEVEL_RATE = 2.0
 # Largest share of the last step, relative to the share of the first: not studied.
 _LARGEST_GROWTH = 10.0
@@ -71,7 +71,10 @@ def plan_descent(
     follows: str,
     shape: tuple[int, ...],
 ) -> tuple[DescentStep, ...]:
-    """Plan all steps. The release `follows` determines the first clip level, votes the others."""
+    """Plan the gradient and the vote, a count of unclipped gradients, of each step.
+
+    The release `follows` determines the first clip level; votes determine the later ones.
+    """
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
         gradient = plan_sum(spec, f"gradient {step}", gradient_share, shape, follows, change)
@@ -104,7 +107,7 @@ def release_fraction(
 def followed_level(
     level: float, unclipped: float, quantile: float, limits: tuple[float, float]
 ) -> float:
-    """Return the next clip level: a higher one if fewer than `quantile` were unclipped."""
+    """Return the next clip level: a higher one if a fraction below `quantile` was unclipped."""
     return min(max(level * math.exp(_LEVEL_RATE * (quantile - unclipped)), limits[0]), limits[1])
 
 
@@ -115,8 +118,8 @@ def followed_level(
 RESPONSE_CENTER = "response center"
 #: Name of the release of the sizes of responses around their center.
 RESPONSE_SPREAD = "response spread"
-# Positive points, less than one percent apart. One of them is 1, so that the median of responses
-# that are mostly 1 is exact.
+# Positive points of a grid, less than one percent apart. One of them is 1, so that the median of
+# responses that are mostly 1 is exact.
 _SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
 #: Grid for numbers in any unit.
 ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])  # not studied
@@ -126,9 +129,10 @@ _SIDE_UP_TO_ONE = np.geomspace(1e-9, 1.0, 1534)  # not studied
 UP_TO_ONE = np.unique(  # not studied
     np.concatenate([-_SIDE_UP_TO_ONE, np.linspace(-1.0, 1.0, 1025), _SIDE_UP_TO_ONE])
 )
-# Largest distance between neighboring points of these grids, relative to their size.
+# Largest distance between neighboring points of `ANY_SIZE` and `UP_TO_ONE`, relative to their size.
 _STEP = 0.015  # not tuned
-# Grid of a finer search around the last result. Its unit is the distance to the next point.
+# Grid of a finer search around the last result, in units of the distance to the next point of the
+# last grid.
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 _STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
@@ -160,9 +164,17 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    All noise is that of a count, as a fraction of the units. There are one to three finer searches:
-    as many as the share `refined[0]` allows with noise `refined[1]`. The planned share makes the
-    noise `precision`, within `limits`. If its noise exceeds `useless`, nothing is planned.
+    Parameters
+    ----------
+    refined : tuple of float
+        A share and a noise, which determine the number of finer searches, one to three: as many as
+        the share allows with this noise.
+    precision : float
+        Wanted noise of a count, as a fraction of the units; so are all other noises here.
+    limits : tuple of float
+        Limits of the share.
+    useless : float, default=inf
+        Nothing is planned if the noise of a count exceeds this.
     """
     if not spec.fit_intercept:
         return ()
@@ -210,7 +222,8 @@ def median_of_responses(
     return float(np.clip(center, *searches[0].grid[[0, -1]]))
 
 
-# A released median counts as being at the bound from this part of the bound on; not studied.
+# A released median is at the public bound if it is at least this fraction of the bound; not
+# studied.
 _AT_BOUND = 0.99
 
 
@@ -228,43 +241,40 @@ def warnings_for_bound(center: float, bound: float) -> Iterator[str]:
 
 
 # ------------------------------
-# The calibration of a weak fit: a factor that multiplies its predictions, and its mean error.
+# The calibration of predictions: a released factor that multiplies them, and their mean error.
 
-# Numbers of standard deviations to which predictions and responses of a weak fit are clipped:
+# For the calibration of a fit with a weak signal, predictions and responses are clipped to these
+# numbers of standard deviations:
 # benchmarks/least_squares/least_squares.md.
 CALIBRATED = (1.0, 1.5)
 # Least mean square of predictions, relative to the expected one; and least noise of predictions,
 # relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # For caution, this many standard deviations of noise are subtracted from the calibration factor,
-# and from the explained variance. Of the last two numbers, the second one is for squared
+# and from the variance that predictions explain. Of the last two numbers, the second one is for
 # predictions that are mostly noise: benchmarks/least_squares/made_up.md.
 _OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
-# A fit that is not weak shortens its predictions only if their factor is below 1 by `_TOO_LONG`
-# standard deviations, and then adds `_OF_SURE` standard deviations to the factor. The mean square
-# of predictions is taken to be at least `_LEAST_SEEN` standard deviations of its noise.
+# A fit with a strong signal multiplies its predictions by a released factor only if this is below 1
+# by `_TOO_LONG` standard deviations. For caution, `_OF_SURE` standard deviations are then added to
+# the factor. The mean square of predictions is assumed to be at least `_LEAST_SEEN` standard
+# deviations of its noise.
 # benchmarks/least_squares/made_up.md
 _TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
-# Predictions that explain a smaller part of the responses may be worse than the noisy mean:
-# benchmarks/least_squares/least_squares.md.
+# Predictions that explain a smaller fraction of the responses' mean square may be worse than the
+# noisy mean of the responses: benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
 # A released mean error becomes 0 if its square is below this many variances of its noise.
 _MADE_OF_NOISE = 2.0  # not studied
 
 
 class Calibration(NamedTuple):
-    """A factor from 0 to 1 for the predictions, and their mean error after the factor.
+    """A factor for the predictions of a fit, and their mean error, in units of the responses."""
 
-    `explained` is a noisy lower bound on the part of the mean square of the responses that the
-    predictions explain. Before the factor, `square` is the mean square of the predictions, and
-    `slope` is the slope of the responses on the predictions.
-    """
-
-    factor: float
-    mean: float
-    explained: float
-    square: float
-    slope: float
+    factor: float  # from 0 to 1
+    mean: float  # mean error of the predictions after the factor
+    explained: float  # noisy lower bound on the explained fraction of the responses' mean square
+    square: float  # mean square of the predictions before the factor
+    slope: float  # slope of the responses on the predictions before the factor
 
     @property
     def is_doubtful(self) -> bool:
@@ -272,7 +282,7 @@ class Calibration(NamedTuple):
         return self.explained < _LEAST_EXPLAINED
 
     def explained_with(self, factor: float) -> float:
-        """Estimate what part of the responses' mean square `factor` times predictions explain."""
+        """Estimate the explained fraction of the responses' mean square, for this factor."""
         return self.square * factor * (2 * self.slope - factor)
 
 
@@ -288,8 +298,8 @@ def calibration_products(
 ) -> np.ndarray:
     """Return three columns: predictions times responses, squared predictions, and errors.
 
-    Predictions and responses are clipped, the former in units of `size`. Weights make the bounds of
-    the columns similar.
+    Predictions, in units of `size`, and responses are clipped. Columns are weighted so that their
+    bounds are similar.
     """
     prediction_bound, response_bound = (bound * (1 - 1e-12) for bound in bounds)
     errors = np.clip(true - predicted, -response_bound, response_bound)
@@ -308,12 +318,22 @@ def calibration_of(
     off_center: float,
     bounds: tuple[float, float] = CALIBRATED,
 ) -> Calibration:
-    """Compute a calibration from released `sums` of `calibration_products`, divided by n.
+    """Compute a calibration from released means of `calibration_products`.
 
-    In a weak fit, the factor is an average of the released slope and of 1, the slope of predictions
-    without noise; `weights_noise` is the noise of the predictions. In any other fit the factor is 1
-    unless predictions are clearly too long. The part `off_center` of the responses differs from the
-    center.
+    With a weak signal, the factor of the predictions is an average of the released slope and of 1,
+    the slope without noise. With a strong signal, which has other `bounds`, the factor is 1 unless
+    predictions are clearly too long.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (3,)
+        Released means of the products.
+    size : float
+        Expected root mean square of the predictions.
+    weights_noise : float
+        Standard deviation of the noise of a prediction.
+    off_center : float
+        Fraction of the responses that differ from the center.
     """
     prediction_bound, response_bound = bounds
     product, square, mean = sums

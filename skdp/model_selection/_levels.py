@@ -52,7 +52,10 @@ _TIMES = 2.0  # benchmarks/search/clipped.md
 
 
 def mean_beyond(level: float, counted: Mapping[float, float], n_values: int) -> float:
-    """Estimate the mean excess of values above a level, from noisy counts up to some points."""
+    """Estimate the mean excess of values above a level.
+
+    `counted` has noisy numbers of values up to some points, by point.
+    """
     points, n_up_to = np.array(sorted(counted.items())).T
     n_above = n_values - n_up_to
     n_above_level = float(np.interp(level, points, n_above))

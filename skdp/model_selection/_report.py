@@ -412,7 +412,10 @@ def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
 
 
 def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
-    """Compose the fits of each record to one release, if each fit is made `times` times."""
+    """Compose equal fits to one record each, for a report.
+
+    `cost` has the record of each kind of fit, with their number; all are repeated `times` times.
+    """
     composed = []
     for record, n in cost.items():
         name = counted(n * times, "fit") + record.releases[0].name.removeprefix("fit")

@@ -129,7 +129,10 @@ def plan_counts(
 def binned(
     judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of each score's bin, with other bins for the second class; and limits."""
+    """Return the bin of each score, and the limits of the bins, which follow from released values.
+
+    Scores of the second class have bins of their own, numbered from `N_BINS` on.
+    """
     scores, is_second = judged.T
     of_units = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, of_units, q=0.5)
@@ -400,7 +403,7 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
 
 
 def _flaw_of(scoring: str, estimator: Any) -> str:
-    """Return why a score does not fit an estimator; "" if it does."""
+    """Return why a score does not fit an estimator, as words before its class; "" if it fits."""
     score = SCORES[scoring]
     if _takes_responses(scoring) and score.of_classes != is_classifier(estimator):
         return f"is for {'classifiers' if score.of_classes else 'regressors'}, and for no"

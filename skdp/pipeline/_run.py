@@ -182,7 +182,7 @@ def _check_categories(steps: Sequence[Step], rows: Any) -> None:
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
-    """Return whether a ColumnTransformer may leave NaN, as the next step accepts NaN."""
+    """Return whether the result of a step may contain NaN, because the next step accepts NaN."""
     if number + 1 == len(steps) or rules.private_parts(steps[number].estimator):
         return False
     following = steps[number + 1].estimator

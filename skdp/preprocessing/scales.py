@@ -39,30 +39,34 @@ from skdp.units import ResolvedUnit
 # ------------------------------
 # The planned releases and their shares, from public facts.
 
-# `_ALL_BINS` limits the bins of all columns together, because of memory. The number of bins of one
-# column is 2 to a power between the numbers of `_BINS`.
+# Zooms find the interval of a column by histograms. Largest number of bins of all columns together,
+# limited by memory; and limits of the base-2 logarithm of the number of bins of a column.
 _ALL_BINS, _BINS = 1 << 22, (6, 14)  # not studied
-# With too many bins, noise hides most rows. So the number of bins is at most `_CLEAR` times the
-# squared ratio of the number of rows to the noise of a bin: benchmarks/trace_regression/scales.md.
+# With too many bins in a histogram, noise hides most rows. So the number of bins is at most
+# `_CLEAR` times (n / s)^2, for n rows and the noise s of a bin:
+# benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# Zooms show too little if the noise of a bin exceeds this part of the rows.
+# No histograms are released to find intervals if the noise of a bin exceeds this fraction of the
+# number of rows, as they would show too little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
-#: Largest number of zooms into narrow columns. A zoom counts the entries in equal bins of an
+#: Largest number of zooms into narrow columns. A zoom releases a histogram of the entries within an
 #: interval, which then becomes shorter: benchmarks/trace_regression/looks.md.
 N_ZOOMS = 5
 # If entries may be missing, each present entry adds this number to a sum, which is released with
 # the moments of its column and shows how many entries are present. A larger number makes the sum
 # more precise relative to its noise, but the sensitivity for zero_out larger.
 _PRESENCE = 0.5  # not studied
-#: If the noise of a mean exceeds this part of half an interval, it hides most centers and scales.
+#: If the noise of a mean, over half the width of its interval, exceeds this number, noise hides
+#: most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
 _ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS))  # not tuned
 _ROUGH_MOMENTS = "rough column moments"
-# Parts of the total share: for counts of signed sizes, and for places in intervals.
+# Fractions of the share for scales: for histograms of entries by sign and size; and for histograms
+# of entries within intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# With bounds, the part of the share that goes to rough moments. From these follows which columns
-# are narrow within their bounds, so that shorter intervals are searched.
+# Columns with public bounds: fraction of the share for rough moments. They show which columns are
+# narrow within their bounds, so that shorter intervals are searched for them.
 _ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
@@ -80,7 +84,7 @@ class ScaleSpec:
 
 
 class CenteredReleases(NamedTuple):
-    """Releases of a fit without noise and bounds: moments around 0, then around the means."""
+    """Releases without bounds and noise: moments around 0, then around the means."""
 
     rough: Release
     moments: Release
@@ -96,10 +100,12 @@ class SizedReleases(NamedTuple):
 
 
 class BoundedReleases(NamedTuple):
-    """Releases for columns with bounds: rough moments, and what follows from these."""
+    """Releases for columns with public bounds: rough moments, then better ones."""
 
     rough: Release
-    branches: AnyOf  # the moments again, or the `SizedReleases` of columns that noise hides
+    # Either the same moments again; or, if noise hides some columns, `SizedReleases` to find their
+    # intervals.
+    branches: AnyOf
 
 
 #: Releases from which centers and scales follow. A single one serves fits with bounds, and without
@@ -110,13 +116,23 @@ ScaleReleases = Release | CenteredReleases | SizedReleases | BoundedReleases
 def plan_scales_by_share(
     spec: ScaleSpec, share: float, of_sizes: float = _SIZES_SHARE
 ) -> ScaleReleases:
-    """Plan all releases in order; the counts by size get the part `of_sizes` of the share."""
+    """Plan all releases in order; histograms by size get the fraction `of_sizes` of the share."""
     sizes, places = of_sizes * share, _PLACES_SHARE * share
     return plan_scales(spec, sizes=sizes, places=places, moments=share - sizes)
 
 
 def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float) -> ScaleReleases:
-    """Plan all releases in order, by their shares; `moments` includes the share of `places`."""
+    """Plan all releases in order.
+
+    Parameters
+    ----------
+    sizes : float
+        Share of the histograms of entries by sign and size.
+    places : float
+        Share of the histograms of entries within intervals.
+    moments : float
+        Share of the moments; it includes `places`, as these histograms may not be needed.
+    """
     if not spec.cost.is_private:
         return _plan_exact(spec, sizes + moments)
     if spec.interval is None:
@@ -129,7 +145,7 @@ def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float)
 
 
 def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
-    """Plan moments without noise: within bounds, or around means that are released first."""
+    """Plan moments without noise; without bounds, first moments around 0, then around the means."""
     if spec.interval is not None:
         return _plan_moments(spec, share)
     # Nothing is clipped, so one row may change the moments by any amount.
@@ -142,7 +158,7 @@ def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
 
 
 def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) -> SizedReleases:
-    """Plan the search for intervals: of all columns or, with bounds, of hidden columns."""
+    """Plan the search for intervals: of all columns or, with bounds, of those that noise hides."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     shape = (spec.n_features, N_BINS)
     release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
@@ -160,7 +176,7 @@ def _plan_moments(spec: ScaleSpec, share: float, name: str = _MOMENTS) -> Releas
 
 
 def _plan_zooms(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
-    """Plan the zooms, of which all but the first may be skipped."""
+    """Plan the zooms, histograms within intervals; all but the first may be skipped."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     noise_std = spec.cost.noise_std("gaussian", change(spec.n_features), share)
     most_bins = min(_ALL_BINS / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
@@ -181,15 +197,16 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 # ------------------------------
 # Moments of columns, and columns that noise hides within their bounds.
 
-# A column is hidden if its variance is below this many standard deviations of the noise.
+# Noise hides a column within its bounds if its variance is below this many standard deviations of
+# the noise.
 _UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
-# A search for intervals within bounds pays if, without the search, the relative error of variances
-# exceeds this number times the part of the rows that the search may miss.
+# A search for shorter intervals within bounds is worth its share of the budget if the relative
+# error of variances, without the search, exceeds this number times the fraction of rows that the
+# search may miss.
 _PRICE = 4.5  # benchmarks/scaling/bounds.md
-# Weights are divided by this number, as their rounded mean square must not exceed 1.
+# Weights are divided by this number, so that their mean square, with rounding, does not exceed 1.
 _ABOVE = 1 + 1e-12  # not tuned
-# The variance that a column probably has, in squared half widths of the interval that a search
-# finds.
+# Assumed variance of a column, in squared half widths of the interval that a search finds.
 _USUAL = 0.1  # not studied
 
 
@@ -204,20 +221,22 @@ class Moments(NamedTuple):
     noise_std: np.ndarray  # (n_columns,), equal in all rows
 
     def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
-        """Average with later moments, weighted by precision, where the interval `is_same`."""
-        # Other columns get the later moments.
+        """Return the mean of two releases of moments, weighted by their precision.
+
+        Only columns whose interval `is_same` have two; for all others, `other` is returned.
+        """
         own_precision = np.where(is_same, self.noise_std**-2.0, 0.0)
         precision = own_precision + other.noise_std**-2.0
         means = other.means + own_precision / precision * (self.means - other.means)
         return Moments(means, precision**-0.5)
 
     def of_present(self, n_rows: int) -> "Moments":
-        """Return the means over present entries, for missing ones have added 0."""
+        """Return the means over present entries; a missing entry has added 0 to the sums."""
         present = self.present(n_rows)
         return Moments(self.means[:2] / present, self.noise_std / present)
 
     def present(self, n_rows: int) -> np.ndarray:
-        """Return the part of entries that are present: one entry at least, 1 if not counted."""
+        """Return the fraction of present entries of each column; 1 if entries cannot be missing."""
         if len(self.means) == 2:
             return np.ones(len(self.noise_std))
         return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
@@ -236,11 +255,11 @@ class Moments(NamedTuple):
 def hidden_columns(
     rough: Moments, plan: BoundedReleases, n_rows: int, budget: PrivacyBudget
 ) -> np.ndarray:
-    """Return the columns whose intervals are searched within their bounds; none if it does not pay.
+    """Return a mask of the columns within whose bounds shorter intervals are searched.
 
-    A column is hidden if noise may be much of its variance. The search pays if, without the search,
-    the usual variance of hidden columns has a large relative error, compared with the part of the
-    rows in bins that noise hides from the search.
+    These are all columns whose variance may be mostly noise; or none, if the search is not worth
+    its share of the budget. It is, if the relative error of these variances without the search is
+    large compared with the fraction of rows in bins that noise hides from the search.
     """
     variances, noise_std = rough.variances()
     is_hidden = variances < _UNCLEAR * noise_std
@@ -263,7 +282,7 @@ def _noise_std_of_bin(release: Release, n_columns: int, budget: PrivacyBudget) -
 
 
 def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Return weights of columns by which variances get about the same relative error.
+    """Return weights of columns that give their variances about the same relative error.
 
     The mean square of the weights is 1, so that weights do not raise the sensitivity of the moments
     of all columns together.
@@ -311,9 +330,10 @@ class Scales(NamedTuple):
     off_mode: np.ndarray  # fractions of entries that are not the most frequent value; 1 if unknown
     presence: Any = 1.0  # fractions of present entries
     presence_std: Any = 0.0  # noise of `presence`
-    is_point: Any = False  # as narrow as zooms can show
-    is_unclear: Any = False  # flat, and zooms had much noise
-    # Flat with little noise, or all rows are counted as 0; never for narrow columns.
+    is_point: Any = False  # as narrow as the histograms within intervals can show
+    is_unclear: Any = False  # flat, and these histograms had much noise
+    # Flat with little noise, or all rows are counted as 0; but never if the column is narrow beside
+    # its distance from 0.
     is_constant: Any = False
     # Noise of `center` and of `variance`; infinite if a column may lie beyond its interval.
     center_std: Any = 0.0
@@ -322,7 +342,8 @@ class Scales(NamedTuple):
     def may_be_constant(self) -> np.ndarray:
         """Return which columns may be constant, so that beside an intercept they predict nothing.
 
-        If many columns seem constant, noise hides how they vary; then only points may be constant.
+        If many columns seem constant, the reason is noise, and they may predict much together. Then
+        only extremely narrow columns, marked by `is_point`, may be constant.
         """
         are_few = self.is_constant.mean() < _MANY
         return np.asarray(self.is_point | (self.is_constant & are_few))
@@ -405,7 +426,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
 
 
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
-    """Shrink values toward their mean; return also which part of the differences is kept."""
+    """Shrink values toward their mean; return also the factor of the differences from it."""
     if not np.any(noise_std):
         return values, 1.0
     mean, variance = float(np.mean(values)), float(np.var(values))
@@ -549,13 +570,16 @@ def _release_within(
 
 
 class _Zoomed(NamedTuple):
-    """The intervals after all zooms, and what the zooms have shown about narrow columns."""
+    """Intervals of columns after zooms, and what the zooms show about narrow columns.
+
+    A zoom is a released histogram of the entries within an interval, which then becomes shorter.
+    """
 
     moments: Release  # planned moments in these intervals
     intervals: Intervals
-    is_narrow: np.ndarray  # narrow beside its distance from 0, before any zoom
-    is_blurred: np.ndarray  # narrow, and noise hides most counts of a zoom, or prevents zooms
-    # As narrow as the last zoom can show, while neither visible bins nor rows are left out.
+    is_narrow: np.ndarray  # whether a column is narrow beside its distance from 0, before zooms
+    is_blurred: np.ndarray  # whether it is narrow, and noise hides most counts, or prevents zooms
+    # Whether a column is as narrow as the last zoom can show, and its interval has all entries.
     is_point: np.ndarray
 
     def with_lengthened_points(self, counts: np.ndarray, *facts: Any) -> "_Zoomed":
@@ -564,7 +588,10 @@ class _Zoomed(NamedTuple):
         return self._replace(intervals=intervals, is_point=is_point)
 
     def marked(self, found: Scales) -> Scales:
-        """Mark points and unclear columns; narrow columns do not count as constant."""
+        """Return the scales with marks of extremely narrow columns, and of columns hidden by noise.
+
+        Columns that were narrow before the zooms do not count as constant.
+        """
         return found._replace(
             is_point=self.is_point,
             is_unclear=found.is_flat & self.is_blurred,
@@ -580,12 +607,12 @@ def _zoom_in(
     columns: _Columns,
     sizes: np.ndarray,
 ) -> _Zoomed:
-    """Release where the entries of narrow columns are in their intervals, and shrink the intervals.
+    """Shrink the intervals of narrow columns, by released histograms of their entries (zooms).
 
-    Each zoom counts the entries of those columns whose intervals are still open, that is, may
-    shrink; if none are open, the remaining zooms are skipped. `sizes`, the counts by size, show
-    whether a shorter interval would leave out too many entries. If noise would hide most counts, no
-    zoom is made, and moments get the share of the zooms.
+    Each zoom is of those columns whose intervals are still open, that is, may shrink. If none are
+    open, the remaining zooms are skipped. `sizes`, the counts by size, show whether a shorter
+    interval would leave out too many entries. If noise would hide most counts, no zoom is made, and
+    moments get the share of the zooms.
     """
     moments_alone, (zooms, moments) = branches.branches
     no_column, n_narrow = np.zeros_like(is_narrow), int(is_narrow.sum())
@@ -597,7 +624,8 @@ def _zoom_in(
     n_bins = zooms[0].shape[1]
     sums, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
     n_summed = np.zeros(columns.n_columns)
-    # `with_all` has the last intervals that left out no visible bin. They replace points.
+    # Intervals before any zoom left out a visible bin. They replace intervals that have become
+    # extremely short in spite of such a bin.
     with_all, leaves_out = intervals, no_column.copy()
     for n_zooms, zoom in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open

@@ -506,7 +506,8 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
     """Return the delta of a composition, and the sum of all tails, which this delta includes."""
     tails = [record.delta_tail for record in records]
-    # The delta of a record includes its own tail.
+    # Each delta includes the tail of its own record. One delta is taken, and only the tails of the
+    # other records are added.
     first = next((i for i, record in enumerate(records) if record.delta > 0), 0)
     delta = math.fsum([records[first].delta, *tails[:first], *tails[first + 1 :]])
     return min(delta, _LARGEST_DELTA), gaussian_dp.compose_tails(tails)

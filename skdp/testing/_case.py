@@ -190,7 +190,10 @@ class PrivacyCase:  # numpydoc ignore=PR02
 
 
 class Subject:
-    """A case with the methods that checks call; tests of skdp have another class with them."""
+    """A `PrivacyCase` of a user with the methods that checks call.
+
+    Tests of skdp call the same checks with a class of their own.
+    """
 
     def __init__(self, case: PrivacyCase) -> None:
         self.case, self.data = case, case.data

@@ -74,7 +74,7 @@ class RecordingBudget(PrivacyBudget):
 
 
 class WatchedSums(InitialNoiseSums):
-    """Sums without initial noise: `read` records them first, and then adds their noise.
+    """Sums of a stream that a test records: `read` records the exact sums, and then adds noise.
 
     The sums of all epochs are recorded as one release.
     """
@@ -101,7 +101,7 @@ class ReplayBudget(RecordingBudget):
     script: Sequence[np.ndarray] = ()
 
     def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
-        """Return the released value that the script has for this place."""
+        """Return the value that was recorded at this place in the order of releases."""
         answer: np.ndarray = self.script[place[0]][place[1:]]
         return answer
 

@@ -59,7 +59,7 @@ class NoisyMatrix:
         self._rows, self.budget, self._unit = rows, budget, spec.unit
         self._coherence_bound = spec.coherence_bound
         self.is_pure = budget.cost.is_pure
-        # A cut reduces noise; without noise it only adds an error.
+        # Long rows of a basis are cut, as they determine the noise; this adds an error.
         may_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
         self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if may_cut else None
         self.is_cut = self._cut is not None
@@ -434,8 +434,8 @@ def find_basis(
             matrix.budget.skip(*steps[number:])
             return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
         products.add(*matrix.matmul(product, basis, signal))
-        # The average is taken by the basis of this product: the next basis, which follows from it,
-        # would amplify the noise of columns beyond the rank.
+        # Products are averaged in the basis of the last product. The next basis, which follows from
+        # the average, would amplify the noise of columns beyond the rank.
         basis = next_basis(products, basis, shrink=matrix.is_cut or product is steps[-1])
         signal = matrix.signal(products, basis)
     estimate, covariance = products.estimate(basis)

@@ -24,26 +24,26 @@ _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # strength `_PLENTY` on, the lower limit is the smaller one:
 # benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
-# Parts of the share of the features: for the counts of entries by size, usually and in a weak fit;
-# and for the counts by place, which find the intervals of narrow features.
+# Fractions of the share for scales of features: for histograms of entries by size, usually and with
+# a weak signal; and for histograms within intervals, which find those of narrow features.
 # benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # The center and scale of the responses get the share (`_OF_RESPONSES` / (units times mu))^2, within
 # limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# The center gets the part `_OF_CENTER` of the share of the responses. The noise of a count is a
-# fraction of the records: `_FINE` is wanted for the center, `_FINE_BIN` for the scale, and `_ROUGH`
-# suffices to refine the center once more. Center and scale get at least `_LEAST_SHARE`. Not
-# studied.
+# The center of the responses gets the fraction `_OF_CENTER` of the share for center and scale. The
+# wanted noise of a count, as a fraction of the records, is `_FINE` for the center, and `_FINE_BIN`
+# for the scale. If the noise would be at most `_ROUGH`, the center is refined once more. Center and
+# scale get shares of at least `_LEAST_SHARE`. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Parts of the share left for the descent: the joint moment, each histogram, the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# Share of the calibration of a fit that is not weak. The calibration corrects the intercept, and
-# predictions that are too long: clipped gradients fit most records, and few far rows may follow
-# another law. There, predictions are clipped to `_SURE_PREDICTION` scales of the responses, before
-# clip levels are raised.
+# Share of the calibration of a fit with a strong signal. The calibration corrects the intercept,
+# and predictions that are too long: clipped gradients fit most records, and few far rows may have
+# other coefficients. For the calibration, predictions are clipped to `_SURE_PREDICTION` scales of
+# the responses, or more if all clip levels are raised.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # Below the strength `_WEAK` a fit is weak, and takes `_STEPS_OF_WEAK` steps. The number of steps of
 # other fits, without momentum, is `_STEPS` times the fourth root of the strength, within limits:
@@ -51,10 +51,10 @@ _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 # Momentum, which halves the number of steps, is used for at least so many steps. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
-# From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise in the moment hides
-# the variance of the rows along a direction, as with nearly equal columns: there, steps are short.
+# From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise hides the variance of
+# the rows along a direction, as with nearly equal columns: steps along such directions are short.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
-# Without noise the start is the least-squares solution; the steps remove rounding errors.
+# Without noise, steps start at the least-squares solution, and only remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
 # With more columns no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied

@@ -228,6 +228,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         return [np.where(is_null, 0.0, value) for value in values]
 
     def _reweighted(block: Block, values: list[np.ndarray]) -> tuple[Any, ...]:
+        """Return a block whose raw rows are weighted, by the first of `values`, and `values`."""
         made = _multiplied(block.raw, values[0])
         plain = SparseBlock(made, None) if issparse(made) else DenseBlock(made, None, made)
         return plain.with_sample_weight(block.sample_weight), *values

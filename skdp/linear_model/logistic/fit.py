@@ -212,6 +212,7 @@ def whitened(
     longest = view.bound + float(row_norms(white.mean[None])[0])
 
     def _shrinking(_: slice, block: Block) -> np.ndarray:
+        """Return the clip weight of each row, and the largest norm of its residuals."""
         norms = whitened_norms(block, white.root, white.mean, largest=white.largest, bound=longest)
         weights = clip_weights(norms, white.clip_norm, block.raw.shape[1])
         # The norm of a gradient is the norm of (row, 1) times the norm of the residuals.

@@ -388,10 +388,10 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 # follows from the strength, for any number of classes.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9, 0.95, 0.97)  # benchmarks/classification/momentum.md
 _LARGEST = 0.9  # benchmarks/classification/momentum.md
-# `_excess` predicts by how much the log loss will exceed its minimum, as a sum. One term is the
-# gain that steps do not reach: `_OF_GROWTH` times the fraction of the variance of the classes that
-# rows explain, to `_POWER`, over the progress of the steps. Another one, with the weight
-# `_OF_CHANCE`, is the loss by overfitting.
+# Momentum is chosen by a predicted loss. One term is the gain that steps do not reach: `_OF_GROWTH`
+# times f to the power `_POWER`, over the total length of the steps, where f is the fraction of the
+# variance of the classes that rows explain. Another term is overfitting, with the weight
+# `_OF_CHANCE`.
 _OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.001  # benchmarks/classification/momentum.md
 # At the end of the steps, the loss is assumed to have this fraction of its curvature at the start.
 _FLATTER = 0.5  # benchmarks/classification/momentum.md

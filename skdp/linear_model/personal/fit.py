@@ -295,9 +295,10 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 Choices = tuple[tuple[float, float], ...]
 
-# Users vote for priors. Some priors win only if they lead by many votes: by `_LEAD` standard
-# deviations of the noise, or by the fraction `_LEAD_OF_NONE` of the users. A prior that multiplies
-# the noise variance by less than `_CLOSE` lets heads follow responses closely. Not studied.
+# Users vote for priors. Priors without a mix win only if they lead by `_LEAD` standard deviations
+# of the noise of counts. Priors that suit noise alone must lead by the fraction `_LEAD_OF_NONE` of
+# the users, or by twice this fraction if they multiply the noise variance by less than `_CLOSE`,
+# so that heads follow responses closely. Not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
