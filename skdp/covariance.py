@@ -688,5 +688,4 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         attributes, scales = result
         self.__dict__.update(attributes)
         self.n_samples_seen_ = spec.n_units
-        names = getattr(self, "feature_names_in_", range(spec.n_features))
-        return warnings_for_scales(scales, spec, names)
+        return warnings_for_scales(scales, spec)

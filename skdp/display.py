@@ -17,7 +17,7 @@ from skdp._validation import check_rows_of, refuse_blocks, validate_plain
 from skdp.data.containers import checked_container
 from skdp.data.people import checked_ids, people_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.exceptions import shown, warnings_together
+from skdp.exceptions import named, shown, warnings_together
 from skdp.ledger import PrivacyLedger
 from skdp.ledger._file import WHOLE
 from skdp.linear_model._supervised import given_classes, known_codes
@@ -461,6 +461,7 @@ class ScoreHistogram:  # numpydoc ignore=PR02
         return f"ScoreHistogram: {self.counts.shape} +- {self.std:.2g}\n{self.privacy_spent!r}"
 
 
+@named
 @warnings_together()
 def score_histogram(
     pca: Any,

@@ -3,11 +3,11 @@
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from numbers import Number
 from types import FrameType, NoneType
 from typing import Any, TypeVar, cast
@@ -114,6 +114,10 @@ _INSTEAD = {
         "Leave it out: the noise decides how far coefficients are shrunk. ",
     ),
     **dict.fromkeys(("max_iter", "tol"), "Leave it out: no fit stops early. "),
+    "memory": "Leave it out: a cache would reveal whether data are equal. ",
+    "privacy_unit": "Pass it to each private step. ",
+    "bounds": "Pass bounds of columns to a DPStandardScaler before it, in a DPPipeline, and those "
+    "of entries to skdp.units.Entry. ",
     "cv": "Leave it out: candidates are judged on the rows that they are fitted to. ",
     "groups": "Pass the ids of persons as users, with privacy_unit='user'. ",
     "sample_weight": "Leave it out: each record counts once, and class_weight of a classifier "
@@ -124,35 +128,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named(method: F) -> F:
-    """Decorate a method so that errors about its arguments name the class and its parameters."""
+    """Decorate a method or function so that errors about its arguments name its parameters.
+
+    Of a method they name the class, too.
+    """
+    is_method = "." in method.__qualname__.rpartition("<locals>.")[2]
 
     @wraps(method)
-    def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def _named(*args: Any, **kwargs: Any) -> Any:
         expected = _signature(method)
         try:
-            expected.bind(self, *args, **kwargs)
+            expected.bind(*args, **kwargs)
         except TypeError as error:
-            who = f"{getattr(self, '__name__', type(self).__name__)}.{method.__name__}"
+            who, kinds = method.__name__, [*expected.parameters.items()][is_method:]
+            if is_method:
+                who = f"{getattr(args[0], '__name__', type(args[0]).__name__)}.{who}"
             unknown = {who.removesuffix(".__init__"), *kwargs} - {*expected.parameters}
             advice = {_INSTEAD.get(name.rpartition("__")[2], "") for name in unknown}
-            hint, names = "".join(sorted(advice)), ", ".join([*expected.parameters][1:])
+            hint, names = "".join(sorted(advice)), ", ".join(name for name, _ in kinds)
             if str(error) == "too many positional arguments":
-                hint = _by_keyword(expected, who.removesuffix(".__init__"))
+                hint = _by_keyword(dict(kinds), who.removesuffix(".__init__"))
             raise TypeError(f"{who}: {error}. {hint}It takes {names}.") from None
-        return method(self, *args, **kwargs)
+        return method(*args, **kwargs)
 
     return cast(F, _named)
 
 
-def _by_keyword(expected: Signature, who: str) -> str:
+def _by_keyword(expected: Mapping[str, Parameter], who: str) -> str:
     """Return advice to pass arguments by keyword; "" if no parameter is keyword-only."""
-    kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
+    kinds = {name: one.kind for name, one in expected.items()}
     positional = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
     if not by_keyword:
         return ""
-    usual = [name for name in ("dataset", "classes", "bounds", "epsilon") if name in by_keyword]
-    examples = [f"{name}=..." for name in usual or by_keyword[:1]]
+    usual = {"classes", "bounds", "epsilon"}
+    usual |= {name for name in by_keyword if expected[name].default is Parameter.empty}
+    examples = [f"{name}=..." for name in by_keyword if name in usual] or [f"{by_keyword[0]}=..."]
     return f"Pass others by keyword: {who}({', '.join([*positional, *examples])}). "
 
 

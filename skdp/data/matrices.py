@@ -18,6 +18,7 @@ from skdp.data.people import People, depth_of_people, sample_weight_of
 from skdp.data.reduce import BlockView, on_block, rounding_of_depth
 from skdp.data.rows import Agreed
 from skdp.data.sources import CACHE_BYTES, Source, block_starts
+from skdp.exceptions import named
 from skdp.linalg.matrices import (
     DenseMatrices,
     FixedRank,
@@ -104,6 +105,7 @@ class RankOneMatrices(containers.SkdpContainer):
         _check_same_length(left=self.left, right=self.right)
 
     @classmethod
+    @named
     def from_indices(
         cls, rows: Any, columns: Any, shape: tuple[int, int], dtype: Any = np.float64
     ) -> "RankOneMatrices":

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from sklearn.exceptions import NotFittedError
 
 from skdp._estimator import PrivateEstimator
-from skdp.exceptions import FederationError
+from skdp.exceptions import FederationError, named
 from skdp.federated import _masks as masks
 from skdp.federated._agreement import Agreement, agreement_of, digest_of_view, run_fit, view_of
 from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, Message, check_bytes, pack, unpack
@@ -319,6 +319,7 @@ class Owner:
 
     estimator_: PrivateEstimator
 
+    @named
     def __init__(
         self,
         federation: Any,

@@ -237,6 +237,7 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
             depth=depth,
             is_sparse=stays_sparse,
             interval=interval,
+            names=names,
             prior=prior,
             response_bound=self._public_bound(),
         )

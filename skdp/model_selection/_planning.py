@@ -14,7 +14,7 @@ from sklearn.utils._indexing import _safe_indexing
 from skdp._validation import check_sizes
 from skdp.data.people import people_of
 from skdp.decomposition import DPLowRankFactorizer
-from skdp.exceptions import shown, warnings_together
+from skdp.exceptions import named, shown, warnings_together
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._search import BaseDPSearch
@@ -26,6 +26,7 @@ from skdp.privacy.plan import largest_epsilon
 _UNITS = ("row", "record", "response", "user")
 
 
+@named
 def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     r"""Make fits to few public rows as noisy as the fit to many private rows will be.
 
@@ -85,6 +86,7 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     return matched
 
 
+@named
 @warnings_together()
 def epsilon_curve(
     estimator: Any,

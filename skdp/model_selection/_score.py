@@ -20,7 +20,7 @@ from skdp.data.containers import canonical_csr, checked_container, hide_error_te
 from skdp.data.parts import RowBlocks, RowParts
 from skdp.data.people import People, people_of
 from skdp.data.sources import digests
-from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linalg.norms import with_data
 from skdp.linear_model._supervised import (
     check_kind,
@@ -517,6 +517,7 @@ class PrivateScore:  # numpydoc ignore=PR02
         return f"PrivateScore: {self.value:.4g} +- {self.std:.2g}{clipped}\n{self.privacy_spent!r}"
 
 
+@named
 @warnings_together()
 def private_score(
     estimator: Any,

@@ -31,7 +31,7 @@ from skdp.model_selection._fits import (
     warnings_for_fits,
     warnings_of_chosen,
 )
-from skdp.pipeline._composition import common_unit, steps_of
+from skdp.pipeline._composition import common_unit, own_budget, steps_of
 from skdp.pipeline._rules import SharedBudget, set_by_the_whole
 from skdp.pipeline._run import SpendsOneBudget, assembled, record_of, with_one_record
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
@@ -134,6 +134,13 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         if isinstance(self.estimator, SharedBudget):
             for flaw in set_by_the_whole(self.estimator):
                 raise ValueError(f"estimator: {flaw}")
+        # The steps of a Pipeline share the budget in proportion to theirs; it has none itself.
+        for name in own_budget(self.estimator).keys() - own_budget(self).keys():
+            warn_of_privacy(
+                f"{name}={getattr(self.estimator, name):g} of the estimator is not used: all fits "
+                f"and the choice share {name}={getattr(self, name):g} of {type(self).__name__}. "
+                f"Pass {name} to the search instead."
+            )
         cost, refits = self._cost(), bool(self.refit)
         facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
         search = prepare_search(self.estimator, self._grid(seed), X, y, **facts)

@@ -311,15 +311,23 @@ def _refusals(
 
 def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
     """Refuse a step with an epsilon or delta of its own, as all steps share one budget."""
-    name, defaults = step.name, signature(type(step.estimator)).parameters
-    for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
-        value, default = getattr(step.estimator, parameter), defaults[parameter].default
+    for parameter, default in own_budget(step.estimator).items():
+        part = f" For another part of it, pass shares={{{step.name!r}: ...}}, from 0 to 1."
+        yield (
+            f"Step {step.name!r} must keep its default {parameter}={default!r}: all steps share "
+            f"the {parameter} of {type(whole).__name__}.{part * (parameter == 'epsilon')}"
+        )
+
+
+def own_budget(estimator: Any) -> dict[str, Any]:
+    """Return the defaults of `delta` and `epsilon`, as far as the estimator has other values."""
+    parameters = signature(type(estimator)).parameters
+    changed = {}
+    for name in sorted({"delta", "epsilon"} & parameters.keys()):
+        value, default = getattr(estimator, name), parameters[name].default
         if value is not default and as_python(value) != default:
-            part = f" For another part of it, pass shares={{{name!r}: ...}}, from 0 to 1."
-            yield (
-                f"Step {name!r} must keep its default {parameter}={default!r}: all steps share the "
-                f"{parameter} of {type(whole).__name__}.{part * (parameter == 'epsilon')}"
-            )
+            changed[name] = default
+    return changed
 
 
 def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:

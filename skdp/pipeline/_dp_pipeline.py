@@ -31,7 +31,7 @@ from skdp._validation import (
 )
 from skdp.data.containers import DICT, checked_container
 from skdp.data.parts import PartResults, RowBlocks, composed
-from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
@@ -467,6 +467,7 @@ def _within(part: Any, label: str, share: float) -> Any:
     return tuple(_within(one, label, share) for one in part)
 
 
+@named
 def make_dp_pipeline(
     *steps: Any,
     epsilon: float = 1.0,

@@ -20,7 +20,7 @@ from skdp.data.containers import finite, float_dtype
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse
-from skdp.exceptions import counted, shortened
+from skdp.exceptions import counted
 from skdp.linalg.norms import with_data
 from skdp.preprocessing import scales as column_scales
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X, checked_interval
@@ -93,18 +93,18 @@ def _column_facts(X: Any, n_features: int) -> dict[str, Any]:
     return {"names": checks.feature_names(X), "dtypes": dtypes}
 
 
-def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
+def warnings_for_scales(scales: Scales, spec: ScaleSpec) -> Iterator[str]:
     """Warn of columns whose scale noise hides or, without noise, whose squares overflow."""
     if spec.cost.is_private:
         # The variance of a flat column may still exceed its error: then it is not hidden.
         is_hidden = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden |= scales.are_hidden()
-        yield from column_scales.warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
+        remedy = f"Use {_remedy(spec)}."
+        yield from column_scales.warnings_for_columns(scales, spec, is_hidden, remedy)
     elif (is_invalid := scales.have_invalid_squares()).any():
-        columns = shortened([str(names[column]) for column in np.flatnonzero(is_invalid).tolist()])
         yield (
-            f"{is_invalid.sum()} of {len(names)} columns ({columns}) are not well scaled: they are "
-            f"too large or too small for floats to hold their squares. {OTHER_UNITS_OF_X}"
+            f"Floats cannot hold squares of {spec.named(is_invalid)}, too large or too small ones. "
+            f"{OTHER_UNITS_OF_X}"
         )
 
 
@@ -166,6 +166,7 @@ class ColumnEstimator(PrivateEstimator):
             n_features=n_features,
             rounding=rounding_of_units(like, shape, are_people=is_user, is_sparse=is_sparse),
             interval=interval,
+            names=names,
             has_gaps=self._takes_gaps,
             **facts,
         )
@@ -430,8 +431,7 @@ class DPStandardScaler(
         strength = spec.n_units * spec.cost.mu / spec.n_features
         auto = _CLIP * math.sqrt(max(1.0, strength / _STRONG))
         self.clip_: float = auto if isinstance(self.clip, str) else self.clip or math.inf
-        names = getattr(self, "feature_names_in_", range(spec.n_features))
-        return warnings_for_scales(result, spec, names)
+        return warnings_for_scales(result, spec)
 
     @property
     def _scaling(self) -> Scaling:

@@ -1,7 +1,7 @@
 """Centers and scales of columns: planned, released and computed."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.data.reduce import BlockView
+from skdp.exceptions import shortened
 from skdp.preprocessing.intervals import (
     _IN_TAIL,
     ENDS,
@@ -81,6 +82,13 @@ class ScaleSpec:
     rounding: float  # bound on the rounding of a sum of rows, if no row adds more than 1
     has_gaps: bool = False  # whether entries may be missing, so that present ones are counted
     interval: tuple[np.ndarray, np.ndarray] | None  # public ends of each column, or None
+    names: Sequence[Any] | None = None  # of the columns, for warnings; None stands for numbers
+
+    def named(self, which: np.ndarray) -> str:
+        """Return text such as "column age" or "columns 0, 2"."""
+        places = np.flatnonzero(which).tolist()
+        names = shortened([str(self.names[one] if self.names else one) for one in places])
+        return f"{'column' if len(places) == 1 else 'columns'} {names}"
 
 
 class CenteredReleases(NamedTuple):
@@ -376,13 +384,49 @@ class Scales(NamedTuple):
 HIDDEN_COLUMNS = "Predictions may miss a third of the columns or more"
 
 
-def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
+def warnings_for_hidden(
+    which: np.ndarray, remedy: str, what: str = "how they vary"
+) -> Iterator[str]:
     """Warn if noise hides a large part of all columns."""
     if np.mean(which) >= _MANY:
         yield (
-            f"{HIDDEN_COLUMNS}: noise hides how they vary, and large values in them are clipped. "
-            f"{remedy}"
+            f"{HIDDEN_COLUMNS}: noise hides {what}, and large values in them are clipped. {remedy}"
         )
+
+
+# A column is without visible entries if their part is below this many standard deviations of its
+# noise, which is little. A hidden column is at an end of its bounds if its center is farther than
+# `_BEYOND` from their middle, in half widths. Not studied.
+_NO_ENTRIES, _LITTLE_NOISE, _BEYOND = 4.0, 0.1, 0.99
+
+
+def warnings_for_columns(
+    scales: Scales, spec: ScaleSpec, which: np.ndarray, remedy: str
+) -> Iterator[str]:
+    """Warn of columns that have no entries or lie beyond their bounds, and of other hidden columns.
+
+    `which` tells the hidden columns. An end of 0 is usual, as of rare counts, and does not count.
+    """
+    is_empty = np.asarray(scales.presence < _NO_ENTRIES * scales.presence_std)
+    is_empty &= scales.presence_std < _LITTLE_NOISE
+    is_beyond = scales.are_hidden() & spec.cost.is_private & ~is_empty & (spec.interval is not None)
+    if spec.interval is not None:
+        low, high = spec.interval
+        place = (2 * scales.center - low - high) / (high - low)
+        is_beyond &= (np.abs(place) > _BEYOND) & (np.where(place > 0, high, low) != 0)
+    if is_beyond.any():
+        yield (
+            f"Models can hardly use {spec.named(is_beyond)}: most entries are at an end of the "
+            "bounds, or beyond it, where they are clipped. If entries exceed the bounds, pass "
+            "wider ones."
+        )
+    if is_empty.any():
+        yield (
+            f"Noise fills the gaps of {spec.named(is_empty)}, in which no entries are visible, and "
+            f"may hide other columns. Leave such columns out, or pass more {spec.unit.counted}."
+        )
+    others = which & ~is_beyond & ~is_empty
+    yield from warnings_for_hidden(others, remedy, f"the spread of {spec.named(others)}")
 
 
 def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:

@@ -27,9 +27,10 @@ from skdp import (
     make_dp_pipeline,
     model_card,
 )
+from skdp.federated import Federation, Owner
 from skdp.interactions import interaction_table, top_items
 from skdp.ledger._ledger import UNITS
-from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
+from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise, private_score
 from skdp.privacy import PrivacyCost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -306,7 +307,7 @@ SHOWN = {
     ),
     "a limit by its place": (
         lambda: PrivacyLedger.create("file", "people", 4.0, 1e-6),
-        r"PrivacyLedger\.create\(path, dataset=\.\.\., epsilon=\.\.\.\)\. It takes path, dataset,",
+        r"PrivacyLedger\.create\(path, dataset=\.\.\., epsilon=\.\.\., delta=\.\.\.\)\. It takes path, dataset,",
     ),
     "a limit in a text": (
         lambda: PrivacyLedger.create("file", dataset="people", epsilon="4", delta=1e-6),
@@ -409,11 +410,103 @@ SHOWN = {
         lambda: len(RowBlocks.from_partitions([lambda: X], [N], 3)),
         r"X\.shape\[0\] is the number of rows, and a loop goes over blocks",
     ),
+    "an epsilon of a score by its place": (
+        lambda: private_score(MODEL, X, Y, 2.0),
+        r"^private_score: too many .* private_score\(estimator, X, y, epsilon=\.\.\.\)",
+    ),
+    "numbers of rows by their place": (
+        lambda: matched_noise(SCALER, 1000, 100),
+        r"by keyword: matched_noise\(estimator, n_samples=\.\.\., n_public=\.\.\.\)\.",
+    ),
+    "a cache of a pipeline": (
+        lambda: make_dp_pipeline(SCALER, CLASSIFIER, memory="cache"),
+        r"^make_dp_pipeline: .*'memory'\. Leave it out: .* It takes steps, epsilon",
+    ),
+    "a unit of a pipeline": (
+        lambda: make_dp_pipeline(SCALER, CLASSIFIER, privacy_unit="user"),
+        r"'privacy_unit'\. Pass it to each private step\.",
+    ),
+    "bounds of a classifier": (
+        lambda: DPLogisticRegression(bounds=PAIR),
+        r"'bounds'\. Pass bounds of columns to a DPStandardScaler before it",
+    ),
+    "a matrix without a shape": (
+        lambda: skdp.RankOneMatrices.from_indices([0], [1]),
+        r"^RankOneMatrices\.from_indices: .*'shape'\. It takes rows, columns, shape, dtype\.$",
+    ),
+    "an owner without a number": (
+        lambda: Owner(Federation(SCALER, n_rows=N, n_features=3, owners=2), X),
+        r"^Owner.__init__: .*'X'\. It takes federation, number, X",
+    ),
     "a path of pairs": (
         lambda: interaction_table("log.csv", items=["tea"]),
         "two columns, a user and an item, .* as pandas.read_csv.* got str",
     ),
 }
+
+
+MANY = np.random.default_rng(1).uniform(0, 10, (4000, 3)) * [1, 1000, 1]
+MANY = pd.DataFrame(MANY, columns=["age", "income", "visits"])
+NO_VISITS = MANY.assign(visits=np.nan)
+ONE_PAIR = {"bounds": (0, 10), "epsilon": 4.0}
+FILLED = {"bounds": [PAIR, (0, 10_000), PAIR], "epsilon": 4.0, "missing": "mean"}
+#: Mistakes that no error can tell from a right call: a warning of released values names the column.
+TOLD = {
+    "one pair for all columns": (
+        lambda: DPStandardScaler(**ONE_PAIR).fit(MANY),
+        "Models can hardly use column income: .* beyond it, .* pass wider ones",
+    ),
+    "one pair for all features": (
+        lambda: DPLinearRegression(**ONE_PAIR).fit(MANY, MANY["income"]),
+        "Models can hardly use column income: ",
+    ),
+    "one pair for all covariances": (
+        lambda: DPCovariance(**ONE_PAIR).fit(MANY.to_numpy()),
+        "Models can hardly use column 1: ",
+    ),
+    "a column of gaps": (
+        lambda: DPStandardScaler(**FILLED).fit(NO_VISITS),
+        "Noise fills the gaps of column visits, .* Leave such columns out",
+    ),
+    "a column of gaps among covariances": (
+        lambda: DPCovariance(**FILLED).fit(NO_VISITS),
+        "Noise fills the gaps of column visits, .* may hide other columns",
+    ),
+    "a column of gaps without bounds": (
+        lambda: DPStandardScaler(epsilon=4.0, missing="mean").fit(NO_VISITS),
+        "Noise fills the gaps of column visits, ",
+    ),
+    "a response_bound far too small": (
+        lambda: DPLinearRegression(response_bound=0.1).fit(MANY, MANY["income"]),
+        r"half of the responses are at response_bound=0\.1, .* pass a larger response_bound",
+    ),
+    "an epsilon of what is searched": (
+        lambda: DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}).fit(X, Y),
+        "epsilon=5 of the estimator is not used: .* share epsilon=1 of DPGridSearch. Pass epsilon",
+    ),
+    "a delta of what is searched": (
+        lambda: DPGridSearch(DPLinearRegression(delta=1e-9), {}, epsilon=2.0).fit(X, X[:, 0]),
+        "delta=1e-09 of the estimator is not used: .* share delta=1e-06 of DPGridSearch.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+@pytest.mark.filterwarnings("default::skdp.PrivacyWarning")
+def test_what_no_error_can_tell_a_warning_tells(case):
+    call, text = TOLD[case]
+    with pytest.warns(PrivacyWarning, match=text):
+        call()
+
+
+@pytest.mark.filterwarnings("error:Models can hardly use:skdp.PrivacyWarning")
+@pytest.mark.filterwarnings("error:Noise fills the gaps:skdp.PrivacyWarning")
+@pytest.mark.filterwarnings("error:epsilon=:skdp.PrivacyWarning")
+def test_what_is_right_is_not_warned_of():
+    bounded = DPStandardScaler(**FILLED)
+    bounded.fit(MANY.where(MANY > 8))
+    bounded.fit(MANY.assign(visits=0.0))  # as counts that are nearly always 0
+    DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}, epsilon=4.0).fit(X, Y)
 
 
 @pytest.mark.parametrize("case", SHOWN)

@@ -1,5 +1,6 @@
 """Private scales: near the exact ones, the same in every container, careful where noise wins."""
 
+import re
 import warnings
 from fractions import Fraction
 from functools import partial
@@ -79,7 +80,9 @@ def test_without_noise_it_is_scikit_learns_for_every_size_or_it_warns(contain):
     is_held = (theirs.var_ < 1e290) & (size > 1e-150)
     for name in ("var_", "scale_"):
         np.testing.assert_allclose(getattr(ours, name)[is_held], getattr(theirs, name)[is_held])
-    assert f"{(~is_held).sum()} of {len(offsets)} columns (0, 1, 2" in str(caught[0].message)
+    assert re.search(
+        rf"columns 0, 1, 2,.* and {(~is_held).sum() - 10} more", str(caught[0].message)
+    )
 
 
 def test_without_noise_bounds_clip_and_constant_columns_have_scale_1():

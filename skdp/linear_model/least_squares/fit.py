@@ -22,7 +22,7 @@ from skdp.linear_model.least_squares.records import (
     scaling_by,
 )
 from skdp.linear_model.least_squares.steps import Descent, WhitenedRecords, Whitening
-from skdp.preprocessing.scales import Scales, release_scales, warnings_for_hidden
+from skdp.preprocessing.scales import Scales, release_scales, warnings_for_columns
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.clipping import clipped
 
@@ -81,7 +81,9 @@ def warnings_for_fit(
 ) -> Iterator[str]:
     """Warn of hidden features, weak predictions or too few steps, from released values."""
     are_hidden = scales.are_hidden() & spec.cost.is_private
-    yield from warnings_for_hidden(
+    yield from warnings_for_columns(
+        scales,
+        spec,
         are_hidden & (spec.is_weak or np.mean(are_hidden) >= _MANY_HIDDEN),
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
         "are known without looking at X, and contain most values of each column; or subtract a "
