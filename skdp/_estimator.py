@@ -148,7 +148,7 @@ _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 def report(
     estimator: Any, task: Any, n_passes: Callable[[], int | None] | None, *, hides_groups: bool
 ) -> Iterator[None]:
-    """Report the passes of a fit to callbacks; without `n_passes`, the fits of the whole."""
+    """Report the passes of a fit to callbacks; without `n_passes`, the fits of its steps."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
         # The number of blocks of users follows from private rows, and must not be shown.

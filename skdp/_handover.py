@@ -137,7 +137,7 @@ class _SkdpNames(Pickler):
         self.names: list[str] = []
 
     def find(self, model: Any) -> list[str]:
-        """Return these names for a model, which cannot be loaded without skdp if there are any."""
+        """Return the names of skdp in a model; with any, it cannot be loaded without skdp."""
         # An object that cannot be pickled cannot be handed over, and need not be searched.
         with suppress(Exception):
             self.dump(model)

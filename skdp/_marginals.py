@@ -113,11 +113,11 @@ def _bins_of(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.n
 # ------------------------------
 # Quantiles from counts.
 
-# A fraction of the rows stands out from noise if it exceeds so many standard deviations of noise:
-# `_SINGLE` at an end or at 0, `_VISIBLE` in a bin.
+# A released fraction of the rows stands out from noise if it exceeds `_SINGLE` standard deviations
+# of noise, at an end of the column or at 0, or `_VISIBLE` in a bin.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
-# A column counts as binary if the fraction of its entries between both ends is at most `_MISSING`
-# standard deviations of noise, and if this much noise is a fraction below `_FEW`.
+# A column counts as binary if the released fraction of its entries between both ends is at most
+# `_MISSING` standard deviations of noise, which must be below the fraction `_FEW`.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
@@ -179,16 +179,17 @@ def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray
 # A warning says that drawn rows resemble the data little if noise exceeds these numbers: the root
 # mean square noise of correlations, and the noise of a count as a fraction of the rows.
 _MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
-# This part of the penalty of regressions is added to the variances of columns, which shrinks
-# correlations a little. Linear models of drawn rows are then about as good as regressions of the
-# release.
+# This fraction of the penalty of regressions is added to the variances of columns before rows are
+# drawn, which shrinks correlations a little. Linear models of drawn rows are then about as good as
+# regressions of the release.
 _OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
-# If there are at least so many rows per column, the normal scores, from which rows are made, are
+# Drawn rows are made of normal scores. With at least this many rows per column, the scores are
 # transformed to be exactly uncorrelated.
 _LEAST_DRAWS = 10  # not studied
-# Grid of normal scores. For the correlations of scores: terms of a Hermite expansion, steps of a
-# bisection, and the largest correlation.
+# Grid of normal scores, on which the transform of a column is known.
 _SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
+# Correlations of normal scores: number of terms of a Hermite expansion, number of steps of a
+# bisection, and largest correlation.
 _N_TERMS, _N_STEPS, _LARGEST = 40, 16, 0.995  # not studied
 # Number of projections that find the nearest correlation matrix, and the least eigenvalue of it.
 _N_PROJECTIONS, _LEAST_EIGENVALUE = 60, 1e-5  # not studied

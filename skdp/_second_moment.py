@@ -44,11 +44,12 @@ _MANY = 10.0
 # released. A rough one gets the fraction `_OF_ROUGH` of the share. The second one is of rows that
 # the rough one whitens, so that its noise is in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
-# Rows are whitened only if columns are nearly collinear: an eigenvalue of the rough moment is below
-# the noise, or below this part of the mean eigenvalue. Otherwise both moments are averaged.
+# Of two released moments, a rough one shows whether columns are nearly collinear: an eigenvalue is
+# below the noise, or below this fraction of the mean eigenvalue. Only then does it whiten the rows
+# of the second moment; otherwise both moments are averaged.
 _COLLINEAR = 0.1  # benchmarks/covariance/covariance.md, "Nearly collinear columns"
-# If bounds give the scales, the clipping norm of rows assumes this mean square of an entry, which
-# uniformly distributed entries between the bounds have.
+# If public bounds give the scales, this mean square of an entry is assumed for the clipping norm of
+# rows: that of entries distributed uniformly between the bounds.
 _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 
 
@@ -347,7 +348,7 @@ def attributes_of(
         covariance, noise, prior_weight = denoising.toward_prior(covariance, noise, prior, is_seen)
     # The noise of the released fractions p adds to that of the moment.
     noise = np.hypot(noise, np.hypot.outer(presence_error, presence_error) * covariance)
-    # So does the noise of the weight, by which covariances are divided once or twice.
+    # The noise of the weight, by which covariances are divided once or twice, adds, too.
     weight_error = (1 + (second_weight < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, weight_error * (root @ covariance @ root.T))
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))

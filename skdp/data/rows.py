@@ -294,7 +294,8 @@ Block: TypeAlias = DenseBlock | SparseBlock
 # ------------------------------
 # A view of all rows, and the sums that fits need.
 
-# Bound on the number of roundings of an entry, and in numpy's pairwise sum of the entries.
+# Bound on the number of roundings of an entry in a sum over all entries: of the entry itself, and
+# in numpy's pairwise sum.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 

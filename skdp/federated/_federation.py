@@ -196,8 +196,10 @@ class _Exchanges:
         )
 
     def _gather_keys(self) -> tuple[bytes, list[list[Any]]]:
-        """Collect the keys of all owners, and the confirmation of each that it has got all keys."""
-        # Return the digest of the keys, and the confirmations.
+        """Collect the keys of all owners, and the confirmation of each that it has got all keys.
+
+        Return the digest of the keys, and the confirmations.
+        """
         answers = self._ask("keys", {})
         publics, signatures = _listed(answers, "public"), _listed(answers, "signature")
         confirmed = self._ask("confirm", {"publics": publics, "signatures": signatures})
@@ -207,8 +209,10 @@ class _Exchanges:
     def _ask(
         self, kind: str, fields: dict[str, Any], *arrays: np.ndarray, expected: str = ""
     ) -> dict[int, Message]:
-        """Send a question to all owners who are not absent; return their answers of one kind."""
-        # The kind is `expected`, or else that of the question.
+        """Send a question to all owners who are not absent; return their answers.
+
+        All answers must be of the kind `expected`, by default that of the question.
+        """
         n_owners = self._agreement.n_owners
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
         asked = [number for number in range(n_owners) if number not in self._absent]

@@ -517,7 +517,7 @@ class Owner:
 
     def _with_absent(self, reply: bytes) -> bytes:
         """Add the absent owners to the answer "ready", if this owner has sent its part already."""
-        # Then the same owners must be absent again, as the masks of the part fit only those.
+        # The masks of a part that was sent fit only the owners who were absent at that time.
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}

@@ -12,15 +12,17 @@ from skdp.linalg.spectrum import gaussian_norm, noise_edge
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with several bases.
 
-# Number of weighted fits; the residuals of one fit give the weights of the next.
+# Products are averaged by weighted least squares. Number of fits; the residuals of one fit give the
+# weights of the next.
 _N_ROUNDS = 3  # not studied
 # Residuals exceed the noise if their variance is more than this many times the noise variance.
 _SLACK = 1.05  # not studied
-# The first fit multiplies the variances of all products but the last by this number.
+# The first fit of an average uses the last product almost alone: it multiplies the variances of all
+# other products by this number.
 _DISTRUST = 1e6  # not tuned
 _TINY = np.finfo(np.float64).tiny
-# Limits in units of the noise. Larger numbers lead to the same results, but their squares could
-# overflow.
+# Limits of variances, in units of the noise variance, and of their ratios. Larger numbers lead to
+# the same results, but their squares could overflow.
 _LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
@@ -86,7 +88,7 @@ class ProductAverage:
     def _fit(
         self, overlaps: np.ndarray, noise_variances: np.ndarray, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the matrix by which all products are multiplied, and the noise covariance then."""
+        """Return the coefficients of the average of products, and its noise covariance."""
         size = overlaps.shape[1]
         gram = self._gram[: len(overlaps), : len(overlaps)]
         # Variances are divided by the smallest one, so that nothing overflows.
@@ -140,17 +142,18 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 # ------------------------------
 # Rows of a noisy matrix, replaced by their posterior means.
 
-# Grid of scales t_j of the prior: its number of points, and its smallest scale. The largest one is
-# the scale of four rows that have the whole signal.
+# The prior of rows is a mixture of normal distributions with scales on a grid: the number of
+# scales, and the smallest one. The largest one is that of four rows that have the whole signal.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
-# Number of rows, and of steps of expectation maximization, that determine the weights of the
-# scales.
+# Number of rows, and of steps of expectation maximization, from which the weights of the mixture
+# follow.
 _SAMPLE = 1 << 12  # not studied
 _N_STEPS = 30  # not studied
-# The estimated signal variance, along any direction, is at least this part of the noise variance.
+# Least estimate of the signal variance along any direction, over the noise variance.
 _LEAST_SIGNAL = 0.02  # not studied
-# If the ratio of variances is larger, rows need no shrinkage, and squares could overflow.
+# Above this ratio of signal variance to noise variance, rows need no shrinkage, and squares could
+# overflow.
 _LARGEST_SIGNAL = 1e100  # not tuned
 
 
@@ -302,9 +305,10 @@ def _scaled(
 # ------------------------------
 # Regressions of a column on other columns by noisy covariances, and their errors.
 
-# Ridge penalty of a regression, relative to the edge, the largest eigenvalue of noise alone.
+# Ridge penalty of a regression, relative to the largest eigenvalue of noise alone.
 _PENALTY = 0.3  # benchmarks/covariance/covariance.md
-# Noise hides a direction in which the variance of the columns is below this many edges.
+# Noise hides a direction along which the variance of the columns is below this many times the
+# largest eigenvalue of noise alone.
 _VISIBLE = 1.5  # benchmarks/covariance/intervals.md
 
 
@@ -352,7 +356,7 @@ class MomentNoise(NamedTuple):
 
     @property
     def _independent(self) -> np.ndarray:
-        """Variances of the remaining part, the independent noise of each entry."""
+        """Variances of the part of the noise that is independent for each entry."""
         variances = np.diag(self.metric)
         others = np.outer(variances, variances) + self.metric**2 + self.common**2
         return np.maximum(np.square(self.std) - others, 0.0)
@@ -368,7 +372,7 @@ class MomentNoise(NamedTuple):
     def of_form(self, weights: np.ndarray) -> float:
         """Return the noise variance of a sum of entries, weighted by a symmetric matrix."""
         moved = weights @ self.metric
-        # Two entries off the diagonal have the same noise, so that each of them counts twice.
+        # Entries (i, j) and (j, i) have the same noise, so that the square of each counts twice.
         times = 2 - np.eye(len(weights))
         return float(2 * np.sum(moved * moved.T) + np.sum(times * self._independent * weights**2))
 
@@ -384,10 +388,10 @@ def regress(
     r"""Solve the normal equations with `penalty` on the diagonal and a second penalty for noise.
 
     Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
-    up to :math:`2 \tau \sqrt k`. The second penalty is a part of this bound, in the metric of the
-    noise. It prevents large coefficients along directions that noise hides. `gaps` is the standard
-    deviation of the errors of correlations that missing entries cause, because each pair of columns
-    is measured on other rows; these errors count as noise, too.
+    up to :math:`2 \tau \sqrt k`. The second penalty is a fraction of this bound, for each column by
+    its noise. It prevents large coefficients along directions that noise hides. `gaps` is the
+    standard deviation of the errors of correlations that missing entries cause, because each pair
+    of columns is measured on other rows; these errors count as noise, too.
     """
     chosen = np.ix_([*columns, target], [*columns, target])
     moment, noise = covariance[chosen], noise.of(chosen)
@@ -488,9 +492,10 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # ------------------------------
 # Noisy covariances made positive definite, and shrunk toward priors.
 
-# Floor of the eigenvalues of a scaled covariance, relative to the edge of its noise.
+# Least eigenvalue of a scaled covariance, relative to the largest eigenvalue of its noise; smaller
+# eigenvalues are raised to it.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
-# Least mean of the eigenvalues that noise hides, even if the trace leaves less for them.
+# Eigenvalues that noise hides become equal, so that the trace stays; but at least this number.
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
 
@@ -504,9 +509,9 @@ def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
     return raised
 
 
-# A variance is seen if it is above `_SEEN` standard deviations of its noise. In a clear column,
-# even the variance that `_FEW_ROWS` rows alone give, `_FAR_ROW` standard deviations from the mean,
-# would be seen.
+# A variance is seen if it exceeds `_SEEN` standard deviations of its noise. A column is clear if
+# noise would not even hide the variance of `_FEW_ROWS` rows at `_FAR_ROW` standard deviations from
+# the mean, with all other rows at the mean.
 _SEEN, _FEW_ROWS, _FAR_ROW = 4.0, 4, 5.0  # benchmarks/diagonal_prior/flat.md
 
 
@@ -520,7 +525,7 @@ def are_flat(variances: np.ndarray, noise_stds: np.ndarray, n_rows: int) -> np.n
     return np.asarray(~is_seen & (2 * is_clear.sum() > is_seen.sum()))
 
 
-# If there is a prior, a scaled column is taken to have at least this variance.
+# Least assumed variance of a scaled column, for a fit with a prior.
 _LEAST_VARIANCE = 0.25  # not studied
 
 
@@ -545,7 +550,7 @@ def toward_prior(
     return released + weight * difference, (1 - weight * is_moved) * noise, weight
 
 
-# The location of a column is unknown if noise in its mean exceeds this part of its scale.
+# The location of a column is unknown if the noise in its mean exceeds this fraction of its scale.
 _MOST_NOISE = 0.3  # benchmarks/sweep/sweep.md, job "regression"
 
 
@@ -558,9 +563,9 @@ def located(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Average means of clipped rows with released centers, which have more noise but no bias.
 
-    The part of the squared difference of both that noise does not explain is taken for the squared
-    bias of the mean. Return the averages, their standard errors if the whole difference is bias,
-    and which columns have a known location.
+    What noise does not explain of the squared difference between mean and center is taken for the
+    squared bias of the mean. Return the averages, their standard errors if the whole difference is
+    bias, and which columns have a known location.
     """
     if not np.any(mean_std):
         return mean, np.zeros(len(mean)), np.full(len(mean), True)

@@ -14,8 +14,8 @@ _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
 #: Floats represent all integers up to this one.
 EXACT = 2.0**53  # not tuned
-# Every sensitivity is increased by at least this part of itself. It covers rounding errors that
-# have no bound of their own: for example, a computed basis is orthonormal only up to rounding.
+# Every sensitivity is increased by at least this fraction of itself. That covers rounding errors
+# without a bound of their own: for example, a computed basis is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
 # Sums of squares within these limits have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
@@ -208,12 +208,12 @@ def bin_counts(
 
 
 def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
-    r"""Estimate which part of the sum of squared norms remains if norms are clipped to a quantile.
+    r"""Estimate which fraction of the sum of squared norms clipping to a quantile leaves.
 
     The `q` quantile of the norms is `bound`. Of all norms, `fractions` do not exceed `points`,
     which are above the bound. Norms are assumed to be log-normal. The standard deviation
     :math:`\sigma` of their logarithms is the slope of a line that starts at the bound and is fitted
-    to the points, in normal scores. With :math:`z = \Phi^{-1}(q)` the part is
+    to the points, in normal scores. With :math:`z = \Phi^{-1}(q)` the fraction is
 
     .. math:: \Phi(z - 2\sigma) + (1 - \Phi(z)) \exp(2 \sigma z - 2 \sigma^2).
     """
@@ -224,7 +224,7 @@ def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.
 
 
 def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:
-    """Return the first edge up to which a part `q` of all counts lies; negative counts become 0."""
+    """Return the first edge up to which a fraction `q` of counts lies; negative ones become 0."""
     cumulative = np.cumsum(np.maximum(counts, 0.0))
     return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])
 
@@ -237,18 +237,20 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
 # Noise std of a fitted count, relative to the noise std of a released count.
 _FITTED_NOISE = 0.5  # not studied
-# A point is the result at once if its fitted count is within this many noise stds of the target.
+# A search results in a counted point whose fitted count is within this many noise stds of the
+# target count, if there is one.
 _NEAR_TARGET = 2.0  # benchmarks/search/halvings.md
-# A point whose odds are below this part of the largest odds cannot be the result.
+# A point of the grid whose odds are below this fraction of the largest odds is ruled out.
 _RULED_OUT = 0.01  # not tuned
-# Fractions of the odds are reduced by this part, or rounding could move them to the next point.
+# Quantiles of the odds of points are taken at slightly smaller fractions, by this part of them:
+# rounding could otherwise move a quantile to the next point.
 _ROUNDING = 1e-6  # not tuned
 # Weight of the equation that all counts sum to the number of units, which is public. The equation
 # of a noisy count has weight 1.
 _WEIGHT_OF_ALL = 30.0  # not tuned
 # Noisy counts are clipped to this many times the number of units.
 _CLIP = 1e3  # not tuned
-# Limit of iterations for `nnls`, which so small problems never reach.
+# Limit of iterations for `nnls`, which problems as small as those of a search never reach.
 _MOST_ITERATIONS = 10_000  # not tuned
 
 

@@ -245,8 +245,8 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
     largest_rank, variance = n_features - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
     if off_diagonal_std > 0:
         n_rows = max(round(n_rows / (1 + n_rows * (off_diagonal_std / variance) ** 2)), 2)
-        # With so few rows as features, noise eigenvalues spread widely, and the evidence prefers
-        # ranks that are too large.
+        # If noise leaves hardly more effective rows than features, eigenvalues of noise spread
+        # widely, and the evidence prefers ranks that are too large.
         edge = variance + noise_edge(off_diagonal_std, n_features)
         largest_rank = min(largest_rank, max(int(np.sum(eigenvalues > edge)), 1))
     evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in range(1, largest_rank + 1)]

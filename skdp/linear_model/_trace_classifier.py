@@ -43,17 +43,17 @@ from skdp.privacy.precision import as_python
 
 # Shares of the mean matrix, and of the difference of the classes.
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
-# The class difference also counts the classes: one constant entry, this part of the clipping norm,
-# is appended to each matrix.
+# The sum of matrices times their labels also counts the classes, as a constant entry is appended to
+# each matrix: this fraction of the clipping norm.
 _BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
-# Share of the median size of the scores, and candidates for this median, relative to the median for
-# uncorrelated entries.
+# Share of the median size of the scores; and candidates for this median, relative to its value if
+# the entries of matrices are uncorrelated.
 _SPREAD_SHARE, _SPREADS = 0.02, 2.0 ** (np.arange(17) / 2)  # not studied
 # Median size of normal scores of variance 1.
 _NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
 # Share of the count of scores that are not clipped for probabilities.
 _WITHIN_SHARE = 0.01  # benchmarks/classification/matrix_scores.md
-# Gradients are clipped to this fraction of the largest usual norm.
+# Gradients are clipped to this fraction of the largest norm that they usually have.
 _CLIP = 0.35  # not studied
 
 
@@ -86,7 +86,7 @@ class TraceClassReleases(NamedTuple):
 
 
 def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
-    """Plan all releases, in order."""
+    """Plan all releases of a fit, in order, from public facts."""
     norm, change = logistic_plan.plan_norm(spec), sensitivity.row_sum
     bound = logistic_plan.clip_norm(spec) if norm is None else norm.name
     mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, (spec.n_features,), bound, change)
@@ -126,15 +126,15 @@ def gradient_clip(spec: TraceClassSpec) -> float:
 # Step length: the inverse of 1/4, the largest curvature of the loss, at the probability 1/2. Not
 # studied.
 _STEP = 4.0
-# The noise of the mean of iterates is so many times that of a mean of independent iterates:
-# clipping makes the loss flatter, so that noise stays in many iterates. Studied for normal
-# matrices, and without signal; not studied beyond.
+# Noise of the mean of iterates, relative to that of a mean of independent iterates. Clipping makes
+# the loss flatter, so that noise stays in many iterates. Studied for normal matrices, and without
+# signal; not studied beyond.
 _LASTING = 3.0
-# Probabilities clip scores to this multiple of their usual size, which follows from the median: few
-# far matrices hardly move a median.
+# For probabilities, scores are clipped to this multiple of their usual size, which follows from a
+# released median, as few far matrices hardly move a median.
 _FARTHEST = 2.5  # benchmarks/classification/matrix_scores.md
 _NORMAL_WITHIN = float(2 * ndtr(_FARTHEST) - 1)  # not tuned
-# Largest usual size of scores. Longer scores are shortened to it, as their losses would be clipped.
+# Scores whose usual size exceeds this are shortened to it, as their losses would be clipped.
 _LONGEST = 5.0  # benchmarks/classification/matrix_scores.md
 _TINY = np.finfo(float).tiny
 # The fit warns if noise of the mean exceeds this fraction of the norms of centered matrices.
@@ -174,7 +174,8 @@ def solve_trace_classes(
     odds = np.log(fractions[1:] / fractions[:1])
     # Root mean square of the entries of a matrix of norm `norm`.
     unit = norm / math.sqrt(spec.n_features)
-    # The class difference is minus the gradient at 0, so that a step from 0 along it is the start.
+    # The difference of the classes is minus the gradient at coefficients 0, so the first step is
+    # along it.
     step = _STEP / unit / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
     fitted = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
@@ -222,7 +223,7 @@ def _scores_of(
     odds_and_unit: tuple[np.ndarray, float],
     budget: PrivacyBudget,
 ) -> Scores:
-    """Shrink the singular values of the `descent`, and release the usual size of the scores."""
+    """Shrink the singular values of the coefficients, and release the usual size of the scores."""
     (point, offset, noise_std), (odds, unit) = descent, odds_and_unit
     # Standard deviation of a coefficient by chance, from the curvature of the loss at p = 1/2.
     by_chance = 2 / math.sqrt(spec.n_units)
@@ -240,7 +241,7 @@ def _scores_of(
     size *= float(_SPREADS[logistic_fit.choose_quantile(plan.spread, counts, budget, 0.5)])
     within = view.projection_counts(slopes, np.array([_FARTHEST * size, np.inf]))[0]
     fraction, _ = release_fraction(plan.within, within, spec.n_units, budget)
-    # Half of the far scores are assumed to belong to the wrong class, with clipped losses.
+    # Half of the largest scores are assumed to be wrong, with losses that are clipped.
     clipped_to = logistic_plan.loss_level(spec) / math.sqrt(len(logistic_plan.FACTORS))
     hidden = max(0.0, _NORMAL_WITHIN - fraction) / 2 * max(0.0, _FARTHEST - clipped_to)
     shorter = min(1.0, _LONGEST / size)

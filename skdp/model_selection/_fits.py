@@ -209,7 +209,7 @@ def split_budget(
         of_search.append(shares)
         of_last.append({i: _FINAL_PARTS * s for i, s in shares.items() if n_last[names[i]]})
     of_fits = math.fsum(s / n_parts[name] for name, own in fits.items() for s in own.values())
-    # All fits of the search and the dearest last fits may take more than is left beside the choice.
+    # The fits of the search, with the most expensive last fits, may exceed what the choice leaves.
     excess = of_fits + max(math.fsum(own.values()) for own in of_last) / (1 - choice)
     excess = excess if excess > 1 + _ROUNDING else 1.0
     search, final = (

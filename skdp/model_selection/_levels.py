@@ -23,8 +23,8 @@ def plan_level(
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
 
 
-# Values are rounded to multiples of this part of the clip level. Sums of multiples are exact, so a
-# row changes a sum by its own value, and not by the rounding of other values.
+# Values are rounded to multiples of this fraction of the clip level. Sums of multiples are exact:
+# a row changes a sum by its own value, and not by the rounding of other values.
 _STEP = 2.0**-20  # not tuned
 # With few values, the clip level is a lower quantile, down to this one.
 LEAST_QUANTILE = 0.5  # not studied
@@ -46,8 +46,8 @@ def in_steps(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.rint(values / _STEP) * _STEP)
 
 
-# The tail of losses is taken to be exponential. Its rate follows from two points: the level, and
-# the last counted point below the level that at least this many times as many losses exceed.
+# The tail of losses is assumed to be exponential. Its rate follows from the numbers of losses above
+# the clip level and above a lower point: the highest one with at least this many times as many.
 _TIMES = 2.0  # benchmarks/search/clipped.md
 
 

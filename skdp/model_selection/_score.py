@@ -59,11 +59,12 @@ class JudgedReleases(NamedTuple):
 # ------------------------------
 # Scores of a model from counts, in tables: true classes are rows, and predicted ones columns.
 
-# Number of bins of the scores of rows. How fast bins widen with their distance from the median. The
-# limits of bins are multiples of a released distance, in which this fraction of scores is.
+# Scores of rows are counted in `N_BINS` bins, which widen with their distance from the median, the
+# faster the larger `_WIDENING` is. Their limits are multiples of a released distance: the fraction
+# `_SPREAD` of the scores is within this distance from the median.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
-# Share of each of two searches: for the median of scores, and for the distance that bins have as
-# unit. Then the share of the sum that corrects an area: without, and with counts of outcomes.
+# Share of each of two searches, for the median of the scores and for the distance that sets the
+# limits of bins. Shares of the sum that corrects an area: alone, and beside counts of outcomes.
 _PLACE_SHARE = 0.05  # not studied
 _ORDER_SHARES = (0.7, 0.4)  # benchmarks/search/areas.md
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
@@ -468,9 +469,9 @@ def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
 
 # Share of the search for the clip level of losses.
 _LEVEL_SHARE = 0.2  # not studied
-# The clip level is the first quantile of the sizes of losses or, with few rows, a lower one. Users
-# are warned if it is below the second quantile; and if clipping takes more of the mean loss than
-# this part, and than this many standard deviations of noise.
+# The clip level of losses is their quantile `_QUANTILE` or, with few rows, a lower one. A warning
+# says that it is below `_USUAL_QUANTILE`. Another warning says that clipping removes much of the
+# mean loss: more than this fraction, and more than this many standard deviations of noise.
 _QUANTILE, _USUAL_QUANTILE = 0.999, 0.95  # benchmarks/search/clipped.md
 _MOST_LOST, _FAR = 0.1, 2.0  # benchmarks/search/clipped.md
 _TOO_GOOD = "The score looks better than it is, by more than its std"

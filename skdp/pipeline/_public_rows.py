@@ -134,9 +134,9 @@ TWICE = 2  # not tuned
 # Values of two public rows: numbers, or texts of several kinds. The values of a pair differ: so the
 # result for one row shows whether a function uses the other row, too.
 _PAIRS = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
-# Values of one public row among equal rows, as a function may use other rows only if a value is 0,
-# negative, an outlier or missing. None stands for a value of `_PAIRS`. A value among 40 equal ones
-# is 6 standard deviations off the mean.
+# A public row with one of these values, among 40 equal rows, shows whether a function uses other
+# rows. Functions may do so only for a value that is 0, negative, missing, or an outlier, which is 6
+# standard deviations off the mean. None stands for a value of `_PAIRS`.
 NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
 # Texts of one letter fit into any array: the width of an array of texts depends on private rows.

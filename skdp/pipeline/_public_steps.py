@@ -61,7 +61,8 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     """Apply a fitted step to rows; return an array or CSR matrix of real numbers.
 
     A step before the first private one is refused if it refuses any row, or returns another form
-    than for public rows. Private steps, and the steps that may follow one, do neither.
+    (container, number of columns or dtype) than for public rows. Private steps, and steps that may
+    follow one, do neither.
     """
     what, function = f"Step {name!r}", getattr(step, method)
     rows = plain_rows(public_rows.as_table(rows) if rules.is_columns(step) else rows)
@@ -80,7 +81,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     made = _real(what, step, result, rows)
     others = public.rows
     if public_rows.have_categories(rows):
-        # Public rows have the private categories, too, from which the form must not follow.
+        # Public rows have the categories of private rows, which must not decide on the form.
         others = public_rows.without_categories(others)
     _check_form(what, is_same=form == _form_of(made) == _form_of(attempt(function, others)))
     return _finite_but_gaps(made, rows)
@@ -178,7 +179,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
         is_first = number is None and pair is None
         for two in [public.rows] if is_first else stand_ins(rows, number, pair):
             among = attempt(function, public_rows.row_among(two))
-            # Rows for which the form differs prove nothing: private rows like them are refused.
+            # Results of another form prove nothing: a fit refuses private rows with such results.
             if is_first or _form_of(among) == form:
                 break
         else:

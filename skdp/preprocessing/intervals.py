@@ -17,7 +17,7 @@ from skdp.linalg.matrices import DenseMatrices
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 
 # ------------------------------
-# Public intervals, checked.
+# Checks of public bounds of columns.
 
 
 def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
@@ -110,7 +110,7 @@ def checked_interval(
     )
 
 
-# Stands for bounds that are no pair of numbers, and is then refused.
+# Replaces bounds that are no pair of numbers; the check of bounds refuses it.
 _NO_PAIR = (np.nan, np.nan)
 
 
@@ -135,7 +135,7 @@ Binning = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Intervals(NamedTuple):
-    """Intervals of columns. An entry x is summed as ``t = (x - middle) / half``, clipped."""
+    """Intervals of columns; sums are of clipped ``t = (x - middle) / half`` for the entries x."""
 
     middle: np.ndarray
     half: np.ndarray  # half of the length
@@ -183,7 +183,7 @@ def counting(bins_of: Binning, n_bins: int, chosen: np.ndarray | None = None) ->
         bins = bins_of(values, columns)
         # The bins of all columns, one column after the other, in one histogram.
         places = bins + n_bins * columns
-        # If all values are inside, two minima take less time than masks.
+        # Only values outside, or NaN, need masks. Two minima, which are faster, find them.
         if bins.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
             is_counted = (bins >= 0) & ~np.isnan(values)
             places = places[is_counted]
@@ -289,31 +289,33 @@ _N_POWERS = _LAST - _FIRST + 1  # not tuned
 ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Number of bins of a column: for 0, for positive numbers, and for negative numbers.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone makes a bin seem visible in one of this many histograms: `_CAUTION` is for counts by
-# size, where a bin of noise would decide the scale of a column, and `_CAUTION_WITHIN` for counts
-# within an interval, where such a bin only lengthens the interval.
+# A bin of a histogram is visible if its count exceeds a limit, which noise alone exceeds in one of
+# `_CAUTION` histograms by size, where a bin of noise would decide the scale of a column. In
+# histograms within an interval such a bin only lengthens the interval, and the limit is lower: one
+# of `_CAUTION_WITHIN`.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
-# `_CAUTION` grows with the square of the number of rows, from a number of rows of this many
-# standard deviations of the noise on.
+# `_CAUTION` grows with the square of the number of rows, if this number exceeds `_STRONG` standard
+# deviations of the noise of a count.
 _STRONG = 100.0  # benchmarks/scaling/columns.md
 # Sums over 2 or 4 neighboring bins are tested, too. On either side of a visible bin, up to 4 more
 # bins count as visible if each exceeds `_IN_TAIL` standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
-# The visible bins of a column give it an interval only if they hold this part of its rows. The
-# part exceeds a half, as a column around 0 has half of its rows on either side. All other columns
-# get one interval from the average of their counts.
+# A column gets an interval from its visible bins if they hold at least this fraction of its rows:
+# more than a half, as a column around 0 has half of its rows on either side. All other columns get
+# one interval, from the average of their counts.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
-# If the visible bins have one sign, and bins of the other sign hold more than this part of the
-# rows, the column lies around 0.
+# A column whose visible bins have one sign still counts as lying around 0 if all bins of the other
+# sign together hold more than this fraction of its rows.
 _OF_OTHER_SIGN = _LEAST_INSIDE / 2  # not studied
-# A column may be 0 in all rows if its count of zeros is at most `_HIDDEN` standard deviations of
-# its noise below the number of rows, and if these are at most the part `_FEW_HIDDEN` of the rows.
+# A column may be 0 in all rows if its noisy count of zeros is nearly the number of rows: less by at
+# most `_HIDDEN` standard deviations of the noise, which must be at most the fraction `_FEW_HIDDEN`
+# of the rows.
 _HIDDEN, _FEW_HIDDEN = 2.0, 0.15  # not studied
-# Rows are missing if a count is below the number of rows by this many standard deviations of its
-# noise, or if the sum of counts of several columns is.
+# A column that seems to be 0 is not 0 in all rows if its noisy count of zeros is below the number
+# of rows by this many standard deviations. The same holds for sums of counts of several columns.
 # benchmarks/scaling/columns.md, "Columns of which few rows differ"
 _MISSING = 4.0
-# A column is mostly 0 if zeros exceed this part of the rows.
+# A column is mostly 0 if zeros exceed this fraction of the rows.
 _MOSTLY = 0.5  # not tuned
 # Length of the interval of a column that seems to be 0 in all rows.
 _SIZE_OF_VOID = 1.0  # not studied
@@ -366,7 +368,7 @@ def may_be_zeros(
 
 
 def _miss_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return which chosen columns lack more rows than noise explains."""
+    """Return which chosen columns have fewer zeros than rows, beyond what noise explains."""
     # A column lacks rows if its own number of `missing` rows exceeds noise. If the sum of the other
     # numbers exceeds noise, all columns lack rows.
     lacks_rows = missing > _MISSING * noise_std
@@ -384,11 +386,11 @@ def lengthened_points(
     n_rows: np.ndarray,
     outer: Intervals | None = None,
 ) -> tuple[Intervals, np.ndarray]:
-    """Lengthen intervals that zooms have shrunk to a point, if counts by size show rows elsewhere.
+    """Lengthen intervals that have become extremely short, if counts by size show rows elsewhere.
 
-    Otherwise rare values would be lost. The new interval is that of `outer`, the public bounds.
-    Without bounds, it holds the point and the visible bins elsewhere or, if there are none, reaches
-    from 0 to twice the point. Return also which columns are still points.
+    Otherwise rare values would be clipped. The new interval is that of `outer`, the public bounds.
+    Without bounds, it holds the short interval and the visible bins elsewhere or, if there are
+    none, reaches from 0 to twice the short interval. Return also which columns keep a short one.
     """
     low, high = intervals.ends
     # Which bins overlap with the interval of their column.
@@ -423,7 +425,7 @@ def intervals_within(
     low[hidden], high[hidden] = hulls(counts[hidden], noise_std, n_rows[hidden])
     n_inside = counts_inside(counts, low, high).sum(axis=1)
     is_void = hidden & (low == 0) & (high == 0)
-    # The interval of zeros is on that side of 0 which has most of the bounds.
+    # A column of zeros gets an interval on that side of 0 on which most of its bounds lie.
     is_below, is_above = least + most <= 0, least + most >= 0
     low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
@@ -509,18 +511,19 @@ def _are_shown(scores: np.ndarray, caution: float) -> np.ndarray:
 # A column may be narrow beside its distance from 0 if the ratio of the ends of its interval is at
 # most this number.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Visible bins hold most rows if they count at least the part `_MOST` of the rows, and at least the
-# part `_LEAST` after one standard deviation of noise is subtracted. With smaller parts an interval
-# could leave out a cluster with a fifth of the rows, or the few rows that differ.
+# An interval shrinks to its visible bins if these hold at least the fraction `_MOST` of the rows,
+# and at least `_LEAST` after one standard deviation of noise is subtracted. With smaller fractions
+# an interval could leave out a cluster with a fifth of the rows, or the few rows that differ.
 _MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
-# Bins are merged until there are fewer than this: then intervals would shrink by little, and could
-# lose rows.
+# Neighboring bins are merged as long as there are at least this many: with fewer, intervals would
+# shrink by little, and could lose rows.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
-# A constant is in one bin, or on the edge of two bins, and one bin is added on each side. So its
-# interval has at most 4 bins, and is shorter than this many.
+# A column whose interval shrinks to fewer bins than this may be constant. A constant is in one bin,
+# or on the edge of two bins, and one bin is added on each side: 4 bins at most.
 _POINT_BINS = 4.5  # not tuned
-# A bin may have all rows if its count is at most `_UP_TO_NOISE` standard deviations of its noise
-# below the number of rows, and if these are at most the part `_FEW` of the rows.
+# A bin may have all rows if its noisy count is nearly the number of rows: less by at most
+# `_UP_TO_NOISE` standard deviations of the noise, which must be at most the fraction `_FEW` of the
+# rows.
 _UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
 
 
@@ -577,7 +580,7 @@ def zoomed_intervals(
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), chosen.copy()
     first, last, is_majority = _most_of(counts, noise_stds, n_rows[chosen])
-    # The counts by size show how many rows are outside of the part from `first` to `last`.
+    # The counts by size show how many rows are outside of the interval from `first` to `last`.
     old = intervals.of_columns(chosen)
     low, high = old.ends[0] + 2 * old.half * np.stack([first, last])
     is_out = (low[:, np.newaxis] > _HIGHEST) | (high[:, np.newaxis] < _LOWEST)
@@ -610,7 +613,7 @@ def _most_of(
         missing = n_rows - counts.max(axis=1)
         # If all rows may be in one bin, counts of the other bins are noise.
         is_all = (missing < most_noise) & (most_noise < _FEW * n_rows)
-        # Without visible bins, these are all bins.
+        # Without visible bins, the range is that of all bins.
         first = np.where(is_all, largest, seen.argmax(axis=1))
         stop = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
         bins_of_columns = zip(counts, first, stop, strict=True)

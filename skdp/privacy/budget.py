@@ -32,8 +32,8 @@ from skdp.privacy.sensitivity import ADJACENCIES
 # Sums are stored as multiples of a unit of about 2 ** -40 noise stds: in 64 bits, sums of up to
 # 2 ** 22 noise stds fit.
 _BITS_BELOW_NOISE = 40  # not tuned
-# A noise std below this part of the sensitivity does not make the unit smaller: 64 bits could not
-# hold the data in multiples of so small a unit.
+# The unit of fixed-point sums follows from the noise std, or from this fraction of the sensitivity
+# if that is larger: 64 bits could not hold the data in multiples of a smaller unit.
 _LEAST_NOISE = 1 / 16  # not tuned
 _WORD = 2.0**64  # integers are added modulo this number; not tuned
 

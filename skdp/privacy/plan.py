@@ -18,10 +18,10 @@ from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_ent
 from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, report_text, summaries
 
-# Relative size of the first step that raises an epsilon which rounding has made too small. Each
-# further step is twice as large.
+# An epsilon that rounding has made too small is raised in steps: relative size of the first step.
+# Each further step is twice as large.
 _FIRST_RISE = 1e-9  # not tuned
-# The same for steps that lower an epsilon which rounding has made too large.
+# An epsilon that rounding has made too large is lowered in steps: relative size of the first step.
 _FIRST_CUT = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)

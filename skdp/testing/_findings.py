@@ -148,7 +148,7 @@ def _fit_in_fork() -> list[np.ndarray]:
 # ------------------------------
 # Low bits.
 
-# Outputs count as equal if they differ by at most so many units in the last place of the largest.
+# Outputs count as equal if they differ by at most this many units in the last place of the largest.
 _ROUNDING = 16  # not tuned
 # An output whose size is below this many noise stds is small: it has low bits that larger outputs
 # have lost by rounding.

@@ -316,9 +316,9 @@ def contents_of(estimator: Any) -> dict[str, Any]:
 class Group:
     """Datasets, each as arguments of `fit`, that are all neighbors of each other.
 
-    With an `origin`, each dataset is a neighbor of the origin only: in the context of `make_null`,
-    fits treat the unit in which the datasets differ as null, as no value of it would have the same
-    effect. Two datasets are `distance` neighbors apart.
+    With an `origin`, each dataset is a neighbor of the origin only: a fit to the origin, in the
+    context of `make_null`, treats the unit in which the datasets differ as null. No value of the
+    unit would have the same effect. Two datasets are `distance` neighbors apart.
     """
 
     datasets: Sequence[tuple[Any, ...]]

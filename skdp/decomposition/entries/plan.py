@@ -13,28 +13,30 @@ from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units import MatrixUnit, ResolvedEntry
 
-# Shares of the means and of the sum of squares; the solver gets the rest. With delta=0 shares are
-# parts of epsilon instead of squared mu. They are larger, as the same share makes more noise then.
+# Shares of the means and of the sum of squares; the solver gets the rest. With ``delta=0`` shares
+# are fractions of epsilon instead of squared mu, and the same share adds more noise. So the larger
+# shares below are for ``delta=0``.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
-# Fraction of the solver's share that its last release gets, the core. `_LARGER_CORE_SHARE` is for
-# delta=0, and for units whose core has as much noise as a product of the whole matrix.
+# Fraction of the solver's share that its last release gets, the core: a small matrix that turns the
+# bases to singular vectors. `_LARGER_CORE_SHARE` is for ``delta=0``, and for units with as much
+# noise in the core as in a product of the whole matrix.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # Ratio of the share of a step to the share of the step after.
 _DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of a component's share for its singular value.
 _VALUE_SHARE = 0.05  # not studied
-# Number of extra columns of a basis. If rows of a basis are cut, components rotate, but mostly stay
-# in the span of a wider basis. With ``delta=0`` there are no extra columns, as Laplace noise grows
-# with the number of columns.
+# Number of extra columns of a basis. Long rows of a basis are shortened, to reduce noise. This
+# rotates components, which mostly stay in the span of a basis with extra columns. With ``delta=0``
+# there are none, as Laplace noise grows with the number of columns.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# A larger budget pays for more columns of a basis and, for second moments, for more steps: there
-# are `_strength` over `_STRENGTH_PER_MORE` more, and at most `_MOST_MORE`. For second moments
-# `_STRENGTH_OF_MOMENTS` is a factor in `_strength`.
+# With a larger budget, a basis has more columns and, for second moments, there are more steps:
+# `_strength` over `_STRENGTH_PER_MORE` of each, and at most `_MOST_MORE`. For second moments
+# `_strength` contains the factor `_STRENGTH_OF_MOMENTS`.
 # benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
-# An iteration is better than noise on every entry if the sides of the matrix are at least so long,
-# plus so much for each column of a basis:
+# An iteration is better than noise on every entry if the numbers of rows and of columns are at
+# least `_LEAST_SIDE` plus `_LEAST_SIDE_PER_COLUMN` times the number of columns of a basis:
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 # For interactions "auto" takes "covariance" if there are at most `_LARGEST_MOMENT` items, and if
@@ -141,7 +143,7 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
         return "input"
     if spec.solver != "auto":
         return spec.solver
-    # The longer a basis is, the less noise has a product with it: an iteration needs long sides.
+    # A product has less noise if the basis has more rows, so an iteration needs a large matrix.
     side = (min(spec.shape) ** 2 * max(spec.shape)) ** (1 / 3)
     is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
     if "input" in support.steps and not spec.cost.is_pure and is_small:
@@ -241,7 +243,7 @@ def _plan_total(spec: EntriesSpec, share: float) -> Release:
     known: dict[str, Any] | None = None
     if not isinstance(spec.center, str):
         point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
-        # For other units, the sensitivity exceeds this rounding by far.
+        # The sensitivity of other units exceeds the rounding by far.
         rounding = spec.rounding if spec.unit.is_second_moment else 0.0
         known = {"point": point, "rounding": rounding}
     mechanism, follows = _mechanism(spec, pure="laplace"), MEAN
@@ -284,7 +286,7 @@ def _with_rounding(change: float, rounding: float) -> float:
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
 
 
-# What the plan says about products and cores, whose sensitivity is known only during the fit.
+# On what the sensitivity of products and cores depends, for the printed plan.
 _BASIS = "the released basis"
 
 
@@ -309,9 +311,10 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
     if spec.solver == "power" or (spec.solver == "deflation" and unit.is_symmetric):
         shares = enumerate((share * weights).tolist(), start=1)
         return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
-    # The noise of a product grows with its number of rows and falls with the length of its basis.
-    # For sides of equal coherence, shares in proportion to the lengths are best; if noise does not
-    # depend on the basis, shares in proportion to the roots of the lengths.
+    # Products from both sides of the matrix get different shares, as the noise of a product grows
+    # with its number of rows and falls with the number of rows of its basis. If both bases are
+    # equally coherent, shares in proportion to these numbers are best. If noise does not depend on
+    # the basis, shares in proportion to their roots are best.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
     pairs = list[tuple[Release, Release]]()

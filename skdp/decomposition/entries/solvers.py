@@ -22,12 +22,14 @@ from skdp.privacy.clipping import clip_rows
 # ------------------------------
 # The private matrix, from which only noisy products are released.
 
-# To find the best cut of a basis, the cut grows by the factor `_CUT_GROWTH`. Averages of products
-# are assumed to have a noise variance `_AVERAGED` times smaller. The squares that a cut removes
-# count `_PRICE_OF_CUT` times. Not studied.
+# Long rows of a basis are cut to a norm, to reduce noise. The best norm has the least predicted
+# loss among norms that grow by the factor `_CUT_GROWTH`. The loss adds the noise variance, divided
+# by `_AVERAGED` as products are averaged, and `_PRICE_OF_CUT` times the squares that are cut off.
+# Not studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
-# Largest squared row norm of a cut basis, relative to the mean. `PURE_CUT` is for ``delta=0``,
-# where bases are not shrunk and have no extra columns: benchmarks/entries/choices.md.
+# Largest squared norm of a row of a basis, relative to the mean; longer rows are cut. `PURE_CUT` is
+# for ``delta=0``, where bases are not shrunk and have no extra columns:
+# benchmarks/entries/choices.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
 # The noise of a product is scaled to the row norms of its basis. In this scale, a row norm is at
 # least this number times the root mean square of the row norms.
@@ -142,7 +144,8 @@ class NoisyMatrix:
         # One unit may change the rounding of all rows of the product, as it decides which zeros a
         # sparse matrix leaves out, and so the order of additions.
         is_laplace = release.mechanism == "laplace"
-        # Laplace noise hides the sum over all rows of the product, Gaussian noise the root of it.
+        # The changes of all rows of the product are added for Laplace noise, their squares for
+        # Gaussian noise.
         n_rows = self.shape[1]
         factor = n_rows if is_laplace else math.sqrt(n_rows)
         rounding = self._rounding(self._rows.depth, norms) * factor
@@ -239,7 +242,7 @@ class NoisyMatrix:
             cut *= _CUT_GROWTH
 
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return the row norms to which the noise of a product is scaled."""
+        """Return the row norms of a basis, in proportion to which a product gets noise."""
         norms = self._norms(basis)
         if self._coherence_bound is None:
             return norms
@@ -301,13 +304,14 @@ class Bases:
     right: np.ndarray
     n_above_noise: int
     failed: bool  # whether a basis exceeded the coherence bound
-    # (size, size): `right` follows from an average of products with noise, and this matrix has the
-    # expected inner products of the columns of that noise
+    # Expected inner products of the columns of the noise in `right`, of shape (size, size).
     noise_gram: np.ndarray
 
 
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
-    """Return an orthonormal basis of the average of products, taken by a `basis` near the last.
+    """Return an orthonormal basis of the columns of an average of noisy products.
+
+    The average estimates the product with `basis`.
 
     With `shrink`, the rows of the average are first shrunk by what is likely to be noise.
     """
@@ -424,7 +428,7 @@ def solve_iteration(
 def find_basis(
     matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis of a symmetric matrix; stop at one beyond the coherence bound."""
+    """Iterate from a random basis of a symmetric matrix; stop if it exceeds the coherence bound."""
     size = steps[0].shape[1]
     basis = matrix.first_basis(size, generator, is_symmetric=True)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
@@ -446,7 +450,7 @@ def find_basis(
 def find_bases(
     matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from two random bases, one for each side; stop at one beyond the coherence bound."""
+    """Iterate from two random bases, one per side; stop if one exceeds the coherence bound."""
     size, n_averaged = steps[0][0].shape[1], min(matrix.n_averaged, len(steps))
     left = spectrum.random_basis(matrix.shape[0], size, generator)
     right = matrix.first_basis(size, generator, is_symmetric=False)
@@ -510,7 +514,7 @@ def solve_deflation(
         spectrum.orthonormal_basis(np.hstack([pair.right for pair in pairs])),
         n_above_noise=sum(pair.n_above_noise for pair in pairs),
         failed=any(pair.failed for pair in pairs),
-        # Different pairs have independent noise, and orthogonalization hardly changes that.
+        # Different singular vectors have independent noise, which orthogonalizing hardly changes.
         noise_gram=np.diag([pair.noise_gram.item() for pair in pairs]),
     )
     core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)

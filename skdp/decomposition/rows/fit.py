@@ -109,16 +109,17 @@ def clip_to_norm(
     return clipped(rows, bound)
 
 
-# The part of the sum of squares that clipping leaves is estimated from counts of rows with norms
-# between the bound and this multiple of the bound. Longer rows are *far*, and counted apart.
+# A fit reports which fraction of the sum of squares clipping leaves. The fraction is estimated from
+# counts of rows with norms between the bound and this multiple of the bound. Longer rows are called
+# far, and counted separately.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
-# A count is used for this estimate only if its fraction of the rows differs both from 1 and from
-# the quantile at which rows are clipped: by `_CLEAR_DEVIATIONS` standard deviations of the noise,
-# and by `_CLEAR`.
+# To estimate what clipping removes, a count of rows up to some norm is used only if its fraction of
+# all rows differs from 1 and from the quantile at which rows are clipped: by `_CLEAR_DEVIATIONS`
+# standard deviations of the noise, and by `_CLEAR`.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
-# There are far rows if their count exceeds `_FAR_DEVIATIONS` standard deviations of its noise. Far
-# rows are *giants* if there are few rows of medium length, relative to the number of giants: the
-# ratio is at most `_BETWEEN`, so that the lengths have a gap and no long tail.
+# Rows far longer than the clipping norm exist if their count exceeds `_FAR_DEVIATIONS` standard
+# deviations of its noise. They are called giants if a gap separates them from other rows: the
+# number of rows of medium length is at most `_BETWEEN` times that of giants.
 _FAR_DEVIATIONS, _BETWEEN = 3.0, 0.25  # benchmarks/diagonal_prior/tails.md, "A few giant rows"
 
 
@@ -127,18 +128,18 @@ def clipping_facts(
 ) -> dict[str, Any]:
     """Return the fields of `Factors` about clipping, from counts that the search has released.
 
-    At a quantile up to the median, the part that clipping leaves is not estimated: the fit clips
-    most rows on purpose, as noise would lose more than clipping.
+    If the clipping norm is at most the median norm, what clipping leaves is not estimated: the fit
+    clips most rows on purpose, as noise would lose more than clipping.
     """
     facts: dict[str, Any] = {"row_norm": float(bound)}
     if search is None:
         return facts
-    # For each norm at which the search has counted, the fraction of rows that are not longer.
+    # For each norm at which the search has counted rows, the fraction of rows up to this norm.
     counts, n_rows = budget.search_counts[search.name], spec.shape[0]
     points, fractions = np.array(list(counts)), np.array(list(counts.values())) / n_rows
     noise_std, quantile = (search.noise_std or 0.0) / n_rows, rows_plan.norm_quantile(search, spec)
     is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * noise_std)
-    # Far rows begin at the point where the count of longer rows times the squared norm is largest.
+    # Far rows begin at the norm which, squared and times the number of longer rows, is largest.
     parts, multiples = (1 - fractions) * is_far, points / bound
     begin = int(np.argmax(parts * multiples**2))
     if is_far[begin]:
@@ -156,11 +157,11 @@ def clipping_facts(
 def _giants(
     points: np.ndarray, fractions: np.ndarray, bound: float, margin: float
 ) -> tuple[float, float, float] | None:
-    """Return the field `giants` of `Factors`, or None if no gap of norms ends within the bound.
+    """Return the field `giants` of `Factors`, about rows far longer than all others, or None.
 
-    `fractions` are the parts of the rows whose norms are at most `points`, with noise up to
-    `margin`. The rows below the gap are more than half of all rows. Most of them are not 0: less
-    than half of all rows are within the least point.
+    `fractions` has the fractions of rows whose norms are at most `points`, with noise up to
+    `margin`. There are giants if the norms have a gap that ends within the bound. More than half of
+    all rows are below the gap, and less than half within the least point, so that most are not 0.
     """
     longer = 1 - fractions
     # Entry (start, end) says whether there is a gap between these points: few rows, relative to the
@@ -179,7 +180,7 @@ def _giants(
 # ------------------------------
 # Left factors of a matrix whose rows are protected.
 
-# A count of rows below this many standard deviations of its noise becomes 0.
+# A released count of rows below this many standard deviations of its noise becomes 0.
 _VISIBLE = 3.0  # benchmarks/factorization/rows.md
 
 
@@ -243,14 +244,15 @@ def _release_level(
     plan: rows_plan.RowFactorReleases, projected: np.ndarray, rows: Rows, budget: PrivacyBudget
 ) -> float:
     """Choose the level to which projected rows are clipped, from released counts of their norms."""
-    # The level minimizes the squares that clipping removes, and what noise takes from the rest.
+    # The level minimizes the sum of two losses: squares that clipping removes, and the part of the
+    # remaining squares that noise hides.
     if plan.level is None:
         return np.inf
     edges = rows.bound * LEVEL_GRID
     exact = bin_counts(row_norms(projected), edges).astype(float)
     counts, noise_std = budget.release(plan.level, exact)
     visible = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
-    # Entry (i, j) is the length of a row at edge j of the grid, when it is clipped to edge i.
+    # Entry (i, j): norm of a row with norm `LEVEL_GRID[j]` that is clipped to `LEVEL_GRID[i]`.
     kept = np.minimum(LEVEL_GRID[:, np.newaxis], LEVEL_GRID)
     removed, signal = np.square(LEVEL_GRID - kept) @ visible, np.square(kept) @ visible
     change = row_sum(1.0, budget.adjacency)

@@ -13,9 +13,9 @@ from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, nois
 # ------------------------------
 # Components of a noisy second moment.
 
-# `_STRENGTH` is the size of the penalty, relative to the largest eigenvalue of noise, its *edge*.
-# `_LEAST_SIGNAL` is the least signal of a feature, relative to noise. The penalty fades if the
-# average signal of a component exceeds `_FADE` edges.
+# `feature_penalty`: its size, in units of the largest eigenvalue of noise; the least assumed signal
+# of a feature, relative to noise; and the average signal of a component, in the same unit, above
+# which the penalty fades.
 # benchmarks/diagonal_prior/components.md, "Given bounds"
 _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
@@ -28,8 +28,8 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     mean of :math:`v_i` is :math:`y_i / (\lambda + \tau^2 / (\lambda p_i))`. So v is an eigenvector
     of the noisy matrix minus :math:`\tau^2 / (\lambda p_i)` on its diagonal. Let e be the diagonal
     of the noiseless matrix. The penalty replaces :math:`p_i` by :math:`e_i / (d \bar e)`, and
-    :math:`\tau^2 d / \lambda` by the push :math:`t = \tau \sqrt d` at the edge of the noise. The
-    penalty fades far above the noise, where it gains nothing:
+    :math:`\tau^2 d / \lambda` by :math:`t = \tau \sqrt d`, by which noise raises an eigenvalue that
+    hardly stands out. The penalty fades far above the noise, where it gains nothing:
 
     .. math:: \frac t3 \min\left(1, \frac{5t}{l}\right)^2 \frac{\bar e}{e_i}, \qquad
         l = \max(\mathrm{trace} / k,\ t).
@@ -44,12 +44,12 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     signals = np.maximum(positive_means(diagonal, noise_std), least)
     average = max(float(np.sum(diagonal / n_components)), push)
     weight = _STRENGTH * min(_FADE * (push / average), 1.0) ** 2
-    # In this order nothing overflows, as `signals` are at least a part of `push`.
+    # In this order nothing overflows, as `signals` are at least a fraction of `push`.
     return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
-# Before columns are scaled, small eigenvalues are raised to this part of the largest eigenvalue of
-# noise.
+# Before columns are scaled, eigenvalues below this fraction of the largest eigenvalue of noise are
+# raised to it.
 _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -62,10 +62,10 @@ def decompose_scaled(
 ) -> Factors:
     """Decompose a released second moment after dividing its columns by their scales.
 
-    The squared scales are on the diagonal of the moment, which noise hides in wide tables. So small
-    eigenvalues are first raised to a part of the largest eigenvalue of noise: then columns of a
-    visible direction have larger scales than columns of noise. Columns that may be constant keep
-    their scale. Errors are computed as if all columns had the same noise.
+    The squared scales are the diagonal of the moment, which noise hides in wide tables. So small
+    eigenvalues are first raised toward the largest eigenvalue of noise: columns with a visible
+    component then have larger scales than columns of noise. Columns that may be constant keep their
+    scale. Errors are computed as if all columns had the same noise.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
     values, vectors = np.linalg.eigh(noisy)
@@ -84,8 +84,8 @@ def decompose_scaled(
     return replace(factors, scales=scales, angles=angles)
 
 
-# The length of the error of a mean rarely exceeds its expectation by more standard deviations than
-# this.
+# Number of standard deviations by which the length of the error of a mean rarely exceeds its
+# expectation.
 _RARELY = 3.5  # not tuned
 
 
@@ -154,8 +154,9 @@ def decompose_toward(
 ) -> Factors:
     """Shrink a released second moment toward a multiple of a prior, and decompose it.
 
-    The multiple is the one nearest to the moment, as clipping makes rows shorter. The weight of the
-    prior is the part of the squared distance that noise explains (W. James, C. Stein, 1961).
+    Clipping makes rows shorter, so the prior is multiplied by the number that brings it nearest to
+    the moment. The weight of the prior is the fraction of the squared distance of both that noise
+    explains (W. James, C. Stein, 1961).
     """
     tiny = np.finfo(np.float64).tiny
     unit = max(float(np.abs(noisy).max()), tiny)
@@ -177,8 +178,8 @@ def _turned(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rotate the first `n_turned` vectors to the eigenvectors of `matrix` within their span.
 
-    So a penalty, which `matrix` does not have, affects only the span. Return also the second
-    moments, of which the first ones are then in descending order.
+    The vectors follow from a penalized matrix, `matrix` has no penalty: so the penalty affects only
+    the span. Return also the second moments; those of the rotated vectors are in descending order.
     """
     span = vectors[:, :n_turned]
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
@@ -189,18 +190,18 @@ def _turned(
 # ------------------------------
 # Components of a noisy second moment, guided by the direction of a released mean.
 
-# The mean guides if the moment along the mean is at least this many times the noise, and this many
-# times the mean eigenvalue.
+# A released mean guides the decomposition if the second moment along it is at least this many times
+# the noise, and this many times the mean eigenvalue.
 _LEAST_VALUE = 3.0  # not studied
-# The axis becomes the least eigenvector if its eigenvalue is lowered by this many norms of the
-# matrix.
+# The direction of the mean becomes the last eigenvector of a matrix if its eigenvalue is lowered by
+# this many norms of the matrix.
 _FAR = 10.0  # not tuned
 
 
 def decompose_guided(
     noisy: np.ndarray, noise_std: float, axis: np.ndarray, scaled_rows: int = 0, **asked: Any
 ) -> Factors:
-    """Decompose a released moment, guided by `axis` if the moment along the axis is large."""
+    """Decompose a released moment, guided by the mean direction `axis` if its moment is large."""
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if scaled_rows or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
         return decompose(noisy, noise_std, scaled_rows=scaled_rows, **asked)
@@ -234,8 +235,9 @@ def decompose_with_axis(
     second_moments = eigenvalues + penalty @ np.square(vectors)
     deflated = noisy - np.outer(deflation, deflation)
     vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
-    # Noise raises an eigenvalue by its push, and rotates the eigenvector. So the noiseless moment
-    # along the noisy eigenvector is lower than the noisy eigenvalue by twice the push.
+    # Noise raises an eigenvalue by a number, its push, and rotates the eigenvector. So the
+    # noiseless moment along the noisy eigenvector is lower than the noisy eigenvalue by twice the
+    # push.
     pushes = eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
     captured = descending(second_moments - 2 * pushes)
     values, components = _joined(value, axis + cross / value, axis, captured, vectors)

@@ -22,8 +22,9 @@ _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 # ------------------------------
 # Checks of parameters, and the choices of "auto".
 
-# With more features than this, clipped projections have less noise than the d x d second moment.
-# With "replace" the steps of an iteration have twice the noise.
+# With more features than this, "auto" takes an iteration with clipped projections, which has less
+# noise than the d x d second moment. The number is larger for "replace", where the steps of an
+# iteration have twice the noise.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
 # Without noise, the solver is chosen by its memory. An array of more entries than this is too
 # large: a second moment, or a basis that spans all rows.
@@ -32,9 +33,10 @@ _LARGEST_EXACT = 1 << 26  # not studied
 # features, if the number of components is at most `_LARGEST_RANK` times the smaller number of rows
 # and features.
 _FEWEST_SPARSE_FEATURES, _LARGEST_RANK = 400, 0.125  # not tuned
-# If a mean guides a fit to n rows, "auto" may iterate if there are at least so many features d, and
-# if n mu / d is below `_LEAST_STRENGTH` (benchmarks/diagonal_prior/solvers.md) or, for a single
-# component, below `_LEAST_STRENGTH_OF_ONE` (benchmarks/guided/guided.md).
+# If a mean guides a fit to n rows of d features, "auto" may iterate under two conditions: d is at
+# least `_FEWEST_ITERATED_FEATURES`; and n mu / d is below `_LEAST_STRENGTH`
+# (benchmarks/diagonal_prior/solvers.md) or, for a single component, below `_LEAST_STRENGTH_OF_ONE`
+# (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
 # Largest norm of a center, relative to the norm of sparse rows: with a longer center, rounding of
 # squares would leave nothing of the rows.
@@ -71,7 +73,7 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
         # Without noise, an exact solution is found if memory permits one.
         is_small = n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT
         if is_small and spec.unit.name != "user":
-            # With so many columns a basis spans all rows, so the iteration is exact.
+            # A basis with as many columns as there are rows spans all rows: the iteration is exact.
             extra = n_rows
         elif n_features**2 <= _LARGEST_EXACT:
             solver = "covariance"
@@ -168,29 +170,33 @@ def _check_components(spec: RowsSpec) -> None:
 # ------------------------------
 # Releases and their shares.
 
-# Share of the count of positive rows, which decides whether the mean guides the fit.
+# Share of the count of rows that are mostly positive, which decides whether a released mean guides
+# the search for the first component.
 _POSITIVITY_SHARE = 0.005  # not studied
-# The share of the guiding mean is `_GUIDE_FACTOR` over the root of `_signal_to_noise`, within
-# limits. An iteration releases two means, whose share together follows from the second pair.
+# The share of the mean that guides a fit is a factor over the root of `_signal_to_noise`, within
+# limits. `_GUIDE_FACTOR` and `_GUIDE_LIMITS` are for a fit without iteration. An iteration releases
+# two means, which have one share together, by the second pair of numbers.
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
-# Settings of a guided iteration: number of steps, extra columns, and growth of the shares from step
-# to step. `_MANY_STEPS` is for a `_signal_to_noise` of at least `_STRONG_SIGNAL`.
+# Settings of an iteration that a mean guides: number of steps, number of extra columns, and factor
+# of the share from step to step. `_MANY_STEPS` is for a `_signal_to_noise` of at least
+# `_STRONG_SIGNAL`.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
 # Share of the search for a norm.
 _NORM_SHARE = 0.03  # not studied
 # The share of a mean that centers rows is `_CENTER_FACTOR` over `_signal_to_noise`, within limits.
 # Noise of the mean adds a direction to all rows, which matters more if the signal is weak.
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
-# A second mean, with the share `_AGAIN_SHARE`, is released if the error of the first mean adds a
-# second moment that probably exceeds the largest eigenvalue of noise `_FAR` times.
+# A second mean, with the share `_AGAIN_SHARE`, centers rows again if the first mean is too rough:
+# its error probably adds more to the second moment than `_FAR` times the largest eigenvalue of
+# noise.
 _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
 #: For the second mean, rows are clipped to this multiple of `row_norm`, as the error of the first
 #: mean moves all rows to one side.
 WIDER = 2.0  # not studied
 # Share of a mean that only serves to compute variances around it.
 _MEAN_SHARE = 0.02  # not studied
-# Parts of the share of an iteration: for all clip levels together, and for the final spectrum.
+# Fractions of the share of an iteration: for all clip levels together, and for the final spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
 # Ratio of the share of a step to the share of the step before.
 _GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
@@ -327,7 +333,7 @@ def _plan_centered(spec: RowsSpec, share: float, center: Release | None) -> tupl
     search = _plan_norm(spec, _ROW_NORM + AGAIN) if row_norm is None else None
     recentered = Branch((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
     if row_norm is None or center.noise_std is None:
-        # The bound or the noise of the center will be known only from releases, which then choose.
+        # The branch depends on the bound or the noise of the center, which only releases will show.
         return usual, recentered
     return (recentered if needs_second_mean(spec, usual, center.noise_std, row_norm) else usual,)
 
@@ -351,7 +357,7 @@ def _plan_guided(spec: RowsSpec, share: float) -> tuple[Branch, ...]:
         # With less noise more directions are visible, which takes more steps and columns.
         n_steps, n_extra, growth = _MANY_STEPS if signal >= _STRONG_SIGNAL else _FEW_STEPS
         n_columns = min(rank_of(spec) + n_extra, spec.shape[1] - 1)
-        # The steps search orthogonally to the mean, which joins the basis at the end.
+        # Steps search for vectors orthogonal to the mean, which is added to the basis at the end.
         power = _plan_power(spec, share - second_share, n_steps, n_columns, growth, n_guides=1)
         branches.append(Branch((first, second), None, power))
     return tuple(branches)
@@ -460,9 +466,9 @@ def _plan_level(spec: RowsSpec, name: str, share: float) -> Release | None:
 # ------------------------------
 # Left factors of a matrix whose rows are protected.
 
-# The share of the projected rows is mu, within these limits: with a small budget noise hides all
-# projected rows, and a larger share for the components gains more. `_PROJECTION_LEVEL` is the share
-# of the level to which projected rows are clipped.
+# The share of the projected rows is mu, within limits. With a small budget noise hides all of them,
+# so that a larger share for the components gains more. `_PROJECTION_LEVEL` is the share for the
+# choice of the norm to which projected rows are clipped.
 # benchmarks/factorization/rows.md
 _LEAST_PROJECTION, _MOST_PROJECTION, _PROJECTION_LEVEL = 0.2, 0.8, 0.02
 

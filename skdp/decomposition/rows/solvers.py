@@ -91,8 +91,8 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 _LEVEL_QUANTILE = 0.2  # of the norms of projected rows; not studied
 #: Levels to which projections may be clipped, relative to the bound of the rows.
 LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
-# Number of rows from which a clip level is chosen. If noise hides the counts of so many rows, it
-# hides the products, too.
+# Largest number of rows whose norms are counted to choose a clip level. Noise that hides such
+# counts also hides the products of these rows.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
@@ -155,8 +155,8 @@ def release_step(
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
     """Release the product of the rows with their clipped projections on the basis."""
-    # The clip level is a quantile of the norms of projections of `sample`. The returned rows have
-    # stored their norms, which the next step reuses.
+    # The clip level is a quantile of the norms of the projected rows in `sample`. The returned rows
+    # store their norms for the next step.
     level_counts, product = step
     level = np.inf
     if level_counts is not None:
@@ -185,9 +185,10 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
 # ------------------------------
 # Power iteration orthogonal to a released mean, which joins the basis at the end.
 
-# Number of features in the first group; each further group has twice as many.
+# A guided iteration shrinks columns of products within groups of features with similar means.
+# Number of features of the first group; each further group has twice as many.
 _FIRST_GROUP = 16  # not studied
-# Shrinkage multiplies a column, within a group of features, by this factor at least.
+# Least factor by which a column is shrunk within a group of features.
 _LEAST_FACTOR = 0.05  # not studied
 
 
@@ -245,10 +246,10 @@ def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The solver of a plan, with or without guidance by a mean.
 
-# A guided fit that may choose releases the whole second moment, and does not iterate, if the
-# squared length of the mean, in squared bounds of rows, lies between these limits, and if the mean
-# spreads over at least the fraction `_LEAST_SPREAD` of the features. The numbers are from
-# benchmarks/diagonal_prior/wide.md.
+# A guided fit that may choose between both solvers releases the second moment, and does not
+# iterate, under two conditions: the squared norm of the mean over the squared clipping norm of rows
+# lies between these limits; and the mean spreads over at least the fraction `_LEAST_SPREAD` of the
+# features. The numbers are from benchmarks/diagonal_prior/wide.md.
 _SHARE_OF_MEAN = {"zero_out": (0.25, 0.6), "replace": (0.25, 0.8)}
 _LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
 

@@ -303,8 +303,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             If the matrix has fewer rows left, or X is not acceptable. Then nothing has been added.
         """
         n_rows, n_columns = self._shape
-        # As in `update`, before the lock. In a COO matrix the entries of one cell are not summed,
-        # so that each entry is clipped by itself.
+        # X is checked before the lock is taken, as the check may wait for other threads. In a COO
+        # matrix the entries of one cell are not summed, so that each entry is clipped by itself.
         X = checks.redact_errors(check_array)(
             X, accept_sparse="coo", dtype=checks.INPUT["dtype"], input_name="X"
         )

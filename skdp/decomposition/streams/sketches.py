@@ -118,8 +118,8 @@ def tail_probabilities(
     shape: tuple[int, int], sizes: tuple[int, int], delta: float
 ) -> tuple[float, float]:
     """Return the part of delta that each of two secret Haar sketches reserves."""
-    # It is 0 if the bound that holds with high probability is not below the bound that always
-    # holds.
+    # Nothing is reserved if the bound that holds with high probability is not below the bound that
+    # always holds.
     tail = _TAIL_SHARE * delta
 
     def _tail_of(n: int, t: int) -> float:

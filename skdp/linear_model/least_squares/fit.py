@@ -1,4 +1,4 @@
-"""A least-squares fit: rows are scaled and whitened by releases, then gradient steps follow."""
+"""The fit of a linear regression: scale and whiten rows by released values, then descend."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -40,14 +40,15 @@ _LEAST_RARE = 25.0
 # they are not far off and the strength that is left for the steps is at least this, else from
 # unclipped rows.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
-# A fit that is not weak is doubtful if the calibration factor of its predictions is below this.
+# The calibration multiplies predictions by a factor up to 1. A fit with a strong signal warns if
+# the factor is below this.
 _DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md
-# It is also doubtful if it has more coefficients per record than this, and if its predictions
-# explain so little of the records that they probably explain nothing of new records.
+# With more coefficients per record than this, a fit also warns if its predictions explain so little
+# of the records that they probably explain nothing of new records.
 _FREE_PER_RECORD = 1 / 100  # benchmarks/least_squares/made_up.md
 _BY_CHANCE = "so many coefficients explain as much of so few records by chance"
-# A fit that is not weak warns of hidden features if at least this part of the features is hidden:
-# fewer hidden features cost little. benchmarks/least_squares/made_up.md
+# With a strong signal, a fit warns of features that noise hides if they are at least this fraction
+# of all features: fewer cost little. benchmarks/least_squares/made_up.md
 _MANY_HIDDEN = 1 / 2
 # The fit warns if more steps would explain this much more of the variance; not studied.
 _LEAST_GAIN = 0.03
@@ -188,8 +189,8 @@ def _calibrated(
     """Shorten predictions toward their mean by a released factor, and add the mean error.
 
     Return three results: the weights of scaled rows, for scaled responses; by how much the slopes
-    are shortened more than their noise explains; and why the predictions may be no better than the
-    mean, or "".
+    are shortened beyond what their noise explains; and why the predictions may be no better than
+    the mean, or "".
     """
     white = whitened.white
     weights, shortened = white.root @ descent.weights, np.zeros(spec.n_features)
@@ -236,10 +237,10 @@ def _noise_stds(
     shortened: np.ndarray,
     units: np.ndarray,
 ) -> np.ndarray | None:
-    """Return the noise stds of the coefficients, None if they are unknown.
+    """Return the standard deviations of the noise of coefficients; None if these are unknown.
 
-    They are unknown in a weak fit, whose calibration changes the noise, and if noise hides
-    directions or features.
+    They are unknown if the signal is weak, as the calibration then changes the noise, and if noise
+    hides directions or features.
     """
     is_known = not whitening.is_hidden.any() and not spec.is_weak and not scales.is_void.any()
     if spec.cost.is_private and not is_known:

@@ -37,7 +37,8 @@ _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
 # for the scale. If the noise would be at most `_ROUGH`, the center is refined once more. Center and
 # scale get shares of at least `_LEAST_SHARE`. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
-# Parts of the share left for the descent: the joint moment, each histogram, the calibration:
+# Fractions of the share that is left for the descent: for the joint moment of rows and responses,
+# for each histogram of gradient sizes, and for the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
 # Share of the calibration of a fit with a strong signal. The calibration corrects the intercept,
@@ -49,7 +50,7 @@ _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # other fits, without momentum, is `_STEPS` times the fourth root of the strength, within limits:
 # benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
-# Momentum, which halves the number of steps, is used for at least so many steps. Not studied.
+# Momentum, which halves the number of steps, is used if there are at least this many. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
 # From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise hides the variance of
 # the rows along a direction, as with nearly equal columns: steps along such directions are short.
@@ -69,11 +70,11 @@ _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 # From this strength on, clip levels of entries and whitened rows grow with the root of the
 # strength, so that clipping long tails costs no more than noise. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
-# Number of histograms of gradient sizes, and the first part of the steps, over which they are
-# spread.
+# Number of histograms of gradient sizes; they are released in steps that are spread evenly over
+# this first fraction of all steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
-# The release that tells how well a prior predicts: its wanted noise, as a part of the number of
-# records times the clip level; limits of its share; and its share if records are too few for
+# A release tells how well a prior predicts. Its wanted noise, as a fraction of the number of
+# records times its clip level; limits of its share; and its share if records are too few for
 # coefficients. Its clip level is the number of units times mu, divided by `_PER_PRODUCT`, within
 # limits: benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4

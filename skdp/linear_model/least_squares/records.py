@@ -174,7 +174,7 @@ def release_response_scale(
         spread = release_spread(plan.spread, counts, budget, farthest, view.n_rows)
         if spread.is_guess:
             budget.warnings.append(f"{GUESSED_SPREAD} responses.")
-        # If the scale is a guess, nothing is known of how many responses differ from the center.
+        # If the scale is a guess, the fraction of responses that differ from the center is unknown.
         off_center = 1.0 if spread.is_guess else spread.fraction_off_center
         scale = ResponseScale(scale.center, spread.of_all, off_center, spread.is_guess)
     return replace(view, responses=responses.mapped(partial(in_scale, scale=scale))), scale
@@ -197,12 +197,12 @@ def scaling_by(scales: Scales, spec: LeastSquaresSpec) -> Scaling:
 # ------------------------------
 # A prior: how much of it the model uses, and the responses minus its predictions.
 
-# The slope of the responses on the predictions of a prior is assumed to be normal. The part
-# `_ARE_GOOD` of all priors is good: their slopes have mean 1 and standard deviation `_GOOD`. The
-# others have mean 0 and standard deviation `_OTHERS`. The last two numbers are the least mean
-# square of predictions, and that of residuals. benchmarks/least_squares/prior.md
+# A prior's weight is estimated from the slope of the responses on its predictions. Slopes are
+# assumed to be normal: with mean 1 and standard deviation `_GOOD` for the fraction `_ARE_GOOD` of
+# all priors, and with mean 0 and standard deviation `_OTHERS` for bad ones. The last two numbers
+# are the least mean squares of predictions and of residuals. benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
-# Predictions are clipped to this many scales of the responses.
+# Predictions of a prior are clipped to this many scales of the responses.
 _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
 # A prior is far off if the root mean square of its predictions around the center of the responses
@@ -249,8 +249,8 @@ def release_agreement(
     slopes, constant = coef, intercept
     if scaling is not None:
         coef, intercept, slopes, constant = _on_scaled_rows(coef, intercept, scaling)
-    # If the scale of the responses is a guess, and the predictions of the prior have a larger
-    # scale, this one is the unit, which is `ratio` times the guess.
+    # If the scale of the responses is a guess, and the prior's predictions have a larger scale, the
+    # unit of responses becomes this scale, `ratio` times the guess.
     with np.errstate(all="ignore"):
         ratio = float(np.linalg.norm(coef * stds)) / scale.size
     is_scale_known = not (scale.is_guess and 1 < ratio < NO_CLIPPING)
@@ -268,7 +268,7 @@ def release_agreement(
         predicted, true = _predicted(block), responses[rows] / ratio
         predicted[np.isnan(true)] = 0.0
         products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
-        # Both products get one factor, so that clipping does not change their ratio, the slope.
+        # Clipping multiplies both products by one factor, to keep their ratio, the slope.
         longest = np.maximum(np.abs(products).max(axis=1, keepdims=True) / largest, 1.0)
         products = np.clip(products / (longest * largest), -1.0, 1.0)
         return np.asarray(block.times_sample_weight(products).sum(axis=0))
@@ -322,7 +322,7 @@ def weight_of(product: float, square: float, noise_std: float) -> float:
     square = max(square, _LEAST_SQUARE, noise_std)
     slope = product / square
     variance = (noise_std / square) ** 2 * (1 + min(abs(slope), 2.0) ** 2)
-    # Variances of the noisy slope, of good priors and of others.
+    # Variances of the noisy slope if the prior is good, and if it is bad.
     good, others = _GOOD**2 + variance, _OTHERS**2 + variance
     log_odds = (slope**2 / others + math.log(others) - (slope - 1) ** 2 / good - math.log(good)) / 2
     log_odds += math.log(_ARE_GOOD / (1 - _ARE_GOOD))

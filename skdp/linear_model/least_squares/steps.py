@@ -28,12 +28,11 @@ from skdp.privacy.plan import AnyOf
 # ------------------------------
 # The moment of rows and responses, which whitens the rows and gives the start of the descent.
 
-# With noise, eigenvalues are raised to this part of the largest one. Without noise, smaller parts
-# than the second number are rounding errors.
+# Smaller eigenvalues of the moment are raised to `_LEAST_OF_LARGEST` times the largest one. Without
+# noise, they are rounding errors only below `_ROUNDING` times the largest one.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least variance along directions that noise hides: the sum over all of these, as a part of the
-# number of columns; and the variance along each, as a part of the floor to which eigenvalues are
-# raised.
+# Least assumed variances of rows along directions that noise hides: their sum, over the number of
+# columns; and each variance, over the value to which eigenvalues are raised.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
 # If no moment is released, its largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
@@ -55,8 +54,8 @@ class Whitening(NamedTuple):
     def mean_of(self, weights: np.ndarray) -> float:
         """Return the mean prediction of weights, by the released moment of the column of ones.
 
-        As released centers are not exact means, it includes the mean of rows times slopes. Scaled
-        responses have mean square 1: a mean above 1 is noise, and is clipped.
+        Released centers are not exact means, so the mean prediction includes slopes times mean
+        rows. Scaled responses have mean square 1: a mean above 1 is noise, and is clipped.
         """
         squares = np.square(self.root).sum(axis=0)
         of_ones = np.divide(self.root[-1], squares, out=np.zeros_like(squares), where=squares > 0)
@@ -74,7 +73,7 @@ def release_whitening(
     """Release the moment of rows and responses, if it is planned; return the map that whitens."""
     if plan.moment is None:
         return without_moment(scaling, scales)
-    # The responses are one more column, which is weighted so that it is at most half the row norm.
+    # Responses are one more column, with a weight by which they are at most half of the row norm.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
         largest = spec.largest_response
@@ -90,11 +89,11 @@ def release_whitening(
 
 
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
-    """Whiten by a noisy moment; eigenvalues below the edge of the noise are raised to it.
+    """Whiten by a noisy moment; eigenvalues below the largest one of noise are raised to it.
 
-    The start is the least-squares solution for whitened rows. In order of variance, its blocks of
-    1, 1, 2, 4, ... entries are shrunk as by James and Stein: the squared noise is taken to be its
-    mean plus a standard deviation.
+    The descent starts at the least-squares solution for whitened rows. Its entries, in order of
+    variance and in blocks of 1, 1, 2, 4, ... entries, are shrunk as by James and Stein: the squared
+    noise is taken to be its mean plus a standard deviation.
     """
     off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
@@ -138,13 +137,14 @@ def without_moment(scaling: Scaling, scales: Scales) -> Whitening:
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients, against the variance of their noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
-# A count is visible if it exceeds `_VISIBLE` standard deviations of its noise. The clip level
-# changes only if the visible bins have at least the part `_LEAST_COUNTED` of the records. The clip
-# level of the first step is `_FIRST_LEVEL` root mean square norms.
+# Histograms of gradient sizes change the clip level of gradients. A count is visible if it exceeds
+# `_VISIBLE` standard deviations of its noise. The level changes only if visible bins have at least
+# the fraction `_LEAST_COUNTED` of the records. In the first step it is `_FIRST_LEVEL` times the
+# root mean square norm.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
-# With few units, the noise of one bin may be as large as half of them. So the sum of all visible
-# counts must exceed this many standard deviations of noise, and so must each bin far from the
-# others.
+# With few units, the noise of one count of a histogram may be as large as half of the units. So the
+# sum of all visible counts must exceed this many standard deviations of noise, and so must each
+# count of a bin far from the fullest one.
 _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
 # The curvature of the clipped loss is `_CURVATURE` times the fraction of unclipped gradients, which
 # is taken to be at least `_LEAST_UNCLIPPED`.
@@ -156,7 +156,7 @@ _ENDS = 2.0 ** squares_plan.SIZE_BINS[[0, -1]]  # not tuned
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records, and the function that sums their gradients.
+    """Whitened records of a linear regression, whose clipped gradients are summed.
 
     `weighted_values` returns, for a block: the rows times their clip weights, these weights, the
     weighted responses, and the norms of the weighted, whitened rows. For null records all results
@@ -318,7 +318,7 @@ _GAIN_STDS = 3.0  # not studied
 class Descent(NamedTuple):
     """The mean `weights` of the last half of the iterates, and the noise variance of each weight.
 
-    `gain` is the part of the variance that twice as many steps would explain in addition.
+    `gain` is the fraction of the variance that twice as many steps would explain in addition.
     """
 
     weights: np.ndarray
@@ -333,9 +333,9 @@ def descend(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Descent:
-    """Take the usual steps; or many, if planned and noise hides the variance along a direction.
+    """Take all gradient steps; more, if planned, if noise hides the variance along a direction.
 
-    The part `off_center` of the responses differs from their median.
+    `off_center` is the fraction of the responses that differ from their median.
     """
     white, n_units, is_private = records.white, spec.n_units, spec.cost.is_private
     usual, *more = plan.branches if plan else ((),)
@@ -391,7 +391,7 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
 
 
 def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> float:
-    """Return the part of the mean squared prediction that is not noise (James-Stein shrinkage)."""
+    """Return the fraction of the mean squared prediction that is not noise (James-Stein)."""
     square = float(white.spread @ descent.weights**2)
     square -= has_one * white.mean_of(descent.weights) ** 2
     noise = float(white.spread @ descent.variances)
@@ -399,7 +399,7 @@ def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> f
 
 
 # ------------------------------
-# The calibration of a weak fit.
+# The calibration: a released factor of the predictions, and their mean error.
 
 
 def calibrate(
