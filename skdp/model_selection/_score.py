@@ -117,8 +117,7 @@ def plan_counts(
     if of_scores:
         middle = cost.search("middle of scores", _PLACE_SHARE, _SIGNED_GRID)
         spread = cost.search("spread of scores", _PLACE_SHARE, SCALE_GRID)
-        share_alone, share_beside_outcomes = _ORDER_SHARES
-        of_order = share_alone if len(sizes) == 1 else share_beside_outcomes
+        of_order = _ORDER_SHARES[len(sizes) > 1]  # alone, or beside outcomes
         order = cost.release("order of scores", "gaussian", of_order, sensitivity.count, {})
         share -= 2 * _PLACE_SHARE + of_order
     change, known = sensitivity.histograms, {"n_columns": len(sizes), "adjacency": adjacency}

@@ -307,7 +307,7 @@ SHOWN = {
     ),
     "a limit by its place": (
         lambda: PrivacyLedger.create("file", "people", 4.0, 1e-6),
-        r"PrivacyLedger\.create\(path, dataset=\.\.\., epsilon=\.\.\., delta=\.\.\.\)\. It takes path, dataset,",
+        r"PrivacyLedger\.create\(path, dataset=\.\.\., epsilon=\.\.\., delta=\.\.\.\)\. It takes",
     ),
     "a limit in a text": (
         lambda: PrivacyLedger.create("file", dataset="people", epsilon="4", delta=1e-6),
