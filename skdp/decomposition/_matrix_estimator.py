@@ -592,8 +592,8 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
         # squared bounds.
         removed = part * (multiple**2 - 1)
         left = result.total / n_rows / result.row_norm**2
-        # At worst, all that the components do not explain belongs to far rows, each of which has at
-        # most one squared bound left.
+        # At worst, all that the components leave unexplained belongs to far rows. Clipping has left
+        # at most one squared bound of each.
         unexplained = min((1 - explained) * left / part, 1.0)
         loss = max(loss, unexplained * removed / (removed + left))
     if not loss < _LEAST_CUT:

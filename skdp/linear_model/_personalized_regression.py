@@ -693,7 +693,7 @@ class DPPersonalizedRegressor(
         return r2_of(data.responses[rest], predictions[rest], weights)
 
     def transform(self, X: Any) -> np.ndarray:
-        """Map rows to the representation, in which heads are linear.
+        """Map rows to the shared representation: products with its components.
 
         Parameters
         ----------

@@ -46,8 +46,9 @@ def in_steps(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.rint(values / _STEP) * _STEP)
 
 
-# The tail of losses is assumed to be exponential. Its rate follows from the numbers of losses above
-# the clip level and above a lower point: the highest one with at least this many times as many.
+# The tail of losses is assumed to be exponential. Its rate follows from two counts: of losses above
+# the clip level, and above a lower point. This is the highest point with a count that is at least
+# this many times as large.
 _TIMES = 2.0  # benchmarks/search/clipped.md
 
 

@@ -710,6 +710,6 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:
-    """Return texts about steps whose columns, or whether they are sparse, may follow the data."""
+    """Return texts about steps whose choice of columns, or sparsity, may depend on the data."""
     steps = fitted_steps(estimator, "", _Visited([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

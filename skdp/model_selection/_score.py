@@ -112,8 +112,7 @@ def plan_counts(
     sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
 ) -> CountedReleases:
     """Plan one release of histograms of these sizes; `of_scores` says that the last has scores."""
-    middle = spread = order = None
-    share = 1.0
+    share, middle, spread, order = 1.0, None, None, None
     if of_scores:
         middle = cost.search("middle of scores", _PLACE_SHARE, _SIGNED_GRID)
         spread = cost.search("spread of scores", _PLACE_SHARE, SCALE_GRID)

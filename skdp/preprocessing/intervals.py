@@ -297,8 +297,9 @@ _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not stud
 # `_CAUTION` grows with the square of the number of rows, if this number exceeds `_STRONG` standard
 # deviations of the noise of a count.
 _STRONG = 100.0  # benchmarks/scaling/columns.md
-# Sums over 2 or 4 neighboring bins are tested, too. On either side of a visible bin, up to 4 more
-# bins count as visible if each exceeds `_IN_TAIL` standard deviations of its noise.
+# To decide which bins of a histogram are visible, sums over 2 or 4 neighboring bins are tested,
+# too. On either side of a visible bin, up to 4 more bins count as visible if each exceeds
+# `_IN_TAIL` standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # A column gets an interval from its visible bins if they hold at least this fraction of its rows:
 # more than a half, as a column around 0 has half of its rows on either side. All other columns get

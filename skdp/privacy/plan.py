@@ -120,7 +120,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise ValueError(f"mu={mu!r} at delta={delta!r} has no finite epsilon.")
         step = _FIRST_RISE
         while _solved_mu(epsilon, delta, delta_tail) < mu:
-            # Each step is twice as long: mu hardly depends on an epsilon far below delta.
+            # The step doubles each time, as mu hardly depends on an epsilon far below delta.
             epsilon, step = epsilon * (1 + step), 2 * step
         return PrivacyCost(epsilon, delta, delta_tail, mu=mu)
 

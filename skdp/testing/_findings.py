@@ -221,7 +221,10 @@ def find_low_bits(
 
 
 def _is_plain(pair: np.ndarray) -> bool:
-    """Return whether no output of a dataset repeats, and a sign shows noise in floating point."""
+    """Return whether pairs of outputs show noise that was added in floating point.
+
+    Outputs that repeat show nothing.
+    """
     if not np.isfinite(pair).all() or any(len(np.unique(one)) < len(one) for one in pair):
         return False
     # Whether the outputs of both datasets differ by a constant, up to rounding.

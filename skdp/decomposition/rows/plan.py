@@ -215,8 +215,9 @@ _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
 # `_LOWEST_QUANTILE` of their norms. Up to the second one, it rises to that for strong signals:
 # benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
-# With few components, noise costs less and clipping costs more. So for k components of `DPPCA` the
-# signal counts as larger, by a factor that rises with the signal, up to this number over k - 1.
+# With few components, noise costs less and clipping costs more. So the quantile of norms to which
+# `DPPCA` clips rows, for k components, is chosen as for a larger signal. The factor of the signal
+# rises with it, up to this number over k - 1.
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 

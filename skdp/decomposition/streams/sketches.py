@@ -296,7 +296,7 @@ class Side:
     edge: float  # largest singular value that noise probably has
 
     def project(self, factor: np.ndarray) -> np.ndarray:
-        """Apply the sketch, with the same division, to a factor of the matrix."""
+        """Apply the sketch to a factor of the matrix, and divide as the sketch was divided."""
         return self.sketch.project(factor) / self.sketch.column_norms[:, np.newaxis]
 
     def lift(self, coordinates: np.ndarray) -> np.ndarray:
@@ -331,7 +331,7 @@ def fit_sketches(
         rows = _fitted(right, left, columns)
         columns = _fitted(left, right, rows)
     fit = FixedRank(rows, np.ones(rank), columns).orthonormal()
-    # Noise has lengthened the components in the right sketch. The fit is shortened accordingly.
+    # Noise has lengthened the components in the right sketch, so their fit is shortened.
     signal = np.sqrt(np.maximum(1 - np.square(right.edge / right.spectrum[:rank]), 0.0))
     singular_values[:rank] = fit.values * signal
     left_vectors, right_vectors = _filled(fit.left, right.basis), _filled(fit.right, left.basis)

@@ -382,7 +382,7 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# The choice of momentum: with more, each step gains more, and noise grows.
+# The choice of momentum: with more momentum, each step gains more, and noise grows.
 
 # With more than two classes, a fit chooses among these momenta. `_LARGEST` caps the momentum that
 # follows from the strength, for any number of classes.

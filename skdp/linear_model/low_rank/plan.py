@@ -17,9 +17,9 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records: `_PRECISION` in searches; `_BIN_PRECISION`
-# in the histogram of responses, to show rare ones, or even `_FINE_PRECISION`, if this takes at most
-# the share `_SPARE_SHARE`. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: `_PRECISION` in searches; and in the
+# histogram of responses, to show rare responses, `_BIN_PRECISION` or, if that takes at most the
+# share `_SPARE_SHARE`, `_FINE_PRECISION`. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025

@@ -36,7 +36,7 @@ class Prior:
     intercept_variance: float
     # Variance of the noise of a response.
     noise_variance: float
-    # Part of the variance that is spread evenly over all directions.
+    # Fraction of the total variance that is spread evenly over all directions.
     mix: float = 0.0
 
     @property
