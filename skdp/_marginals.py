@@ -127,9 +127,10 @@ def _quantiles(
     """Compute quantiles from noisy fractions of the rows: in the bins, at the ends, and at 0.
 
     If noise hides all entries but those at the ends, return `ends`, the quantiles of such a column.
-    Fractions in bins are shrunk toward those of a normal distribution (`expected` has its levels at
-    the edges), by the part of their squared distance that is noise. If no bin beside a bin stands
-    out from noise, its fraction is at most that of the normal distribution.
+    Fractions in bins are shrunk toward those of a normal distribution, by the fraction of their
+    squared distance that is noise; `expected` has the levels of this distribution at the edges. A
+    bin without a neighbor that stands out from noise gets at most the fraction of this
+    distribution.
     """
     bins, single = parts[:_N_BINS], parts[_N_BINS:]
     if 1 - single[:2].sum() <= _MISSING * noise_std < _FEW:

@@ -407,7 +407,8 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
 
 # The first and the last edge between bins lie this many standard deviations from the mean.
 _HALF_WIDTH = 2.5  # not studied
-# Of scores that are not centered, a standard deviation counts as at least this part of the mean.
+# Scores that are not centered are assumed to have a standard deviation of at least this fraction of
+# their mean.
 _LEAST = 0.25  # not studied
 # A cell is drawn only if noise alone would rarely give its count: this is the probability that any
 # cell without rows is drawn.

@@ -221,7 +221,7 @@ def names_of(X: Any) -> list[Any] | None:
 
 
 def refuse_repeated_names(X: Any) -> None:
-    """Refuse a data frame with several columns of one name; of a part, no name may be shown."""
+    """Refuse a data frame with several columns of one name; the error shows no name."""
     if with_text(UNREADABLE, lambda: len(names := names_of(X) or ()) > len(set(names))):
         raise ValueError(TWICE)
 

@@ -535,8 +535,8 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     return checked
 
 
-# A fit warns of clipping if the part of the sum of squares that clipping removes, times the part
-# of it that components do not explain, is at least this number.
+# A fit warns of clipping if the product of two fractions of the sum of squares is at least this
+# number: of what clipping removes, and of what components do not explain.
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -613,8 +613,8 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
         )
 
 
-# A fit warns of hidden components if they surely have the part `_SURELY_HIDDEN` of the sum of
-# squares, or may have the part `_MAYBE_HIDDEN`.
+# A fit warns of components that noise hides if they surely have the fraction `_SURELY_HIDDEN` of
+# the sum of squares, or may have the fraction `_MAYBE_HIDDEN`.
 _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "components"
 
 

@@ -54,15 +54,14 @@ class Factors:
     # Variance of the noise in an entry of `mean`; 0 if the rows were centered by `mean`.
     mean_noise_variance: float = 0.0
     row_norm: float | None = None  # bound that the rows were clipped to, if any
-    # The next three follow from released counts of row norms. `unclipped` is the part of the sum of
-    # squares that clipping leaves.
+    # Fraction of the sum of squares that clipping leaves, by released counts of row norms.
     unclipped: float = 1.0
-    # The part of the rows that are longer than a multiple of `row_norm`, and that multiple.
+    # A fraction of the rows, and the multiple of `row_norm` that their norms exceed, by counts.
     far_rows: tuple[float, float] = (0.0, 1.0)
-    # If a few rows are far longer than all other rows: the part of the rows that are so long, how
-    # many times longer they are, and a norm that the other rows do not exceed.
+    # If a few rows are far longer than all others: the fraction of such rows, how many times longer
+    # they are, and a norm that the other rows do not exceed.
     giants: tuple[float, float, float] | None = None
-    # Which part of the differences between rows of `left` is signal, along the best component.
+    # Fraction of the differences between rows of `left` that is signal, along the best component.
     left_signal: float = 1.0
     # A function that decomposes the same released moment for another number of components.
     decompose: Callable[..., "Factors"] | None = None

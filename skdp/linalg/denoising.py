@@ -425,12 +425,13 @@ def coefficient_errors(
 
     Let A be the penalized covariance of the columns, and a the weights of columns and target in the
     residual. Noise E in the covariance changes the coefficients by :math:`A^{-1} (E a)`, to first
-    order. Sampling errors follow normal theory; a part 1 - `presence` of the entries of each column
-    is missing, at random, and adds variance to the residual. Clipping is assumed to multiply all
-    coefficients by `unclipped`. It leaves the part `left` of the variance of each column and of the
-    target: this is assumed to divide a coefficient by the root of the part of its column, or to
-    multiply it by the part of the target, whichever is the larger change. By the Cauchy-Schwarz
-    inequality, clipping a column changes its covariance over its variance by no larger factor.
+    order. Sampling errors follow normal theory. Missing entries, at random the fraction 1 -
+    `presence` of each column, add variance to the residual. Clipping rows is assumed to multiply
+    all coefficients by `unclipped`. Clipping entries leaves the fraction `left` of the variance of
+    each column and of the target. It is assumed to divide a coefficient by the root of this
+    fraction for its column, or to multiply it by that for the target, whichever is the larger
+    change. By the Cauchy-Schwarz inequality, clipping a column changes its covariance over its
+    variance by no larger factor.
     """
     noise = found.noise.of_products(found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
@@ -516,9 +517,10 @@ _SEEN, _FEW_ROWS, _FAR_ROW = 4.0, 4, 5.0  # benchmarks/diagonal_prior/flat.md
 
 
 def are_flat(variances: np.ndarray, noise_stds: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return which columns count as constant: no variance is seen, and most seen ones are clear.
+    """Return which columns count as constant: noise hides their variance, and is small.
 
-    Scaled to variance 1, a constant column would be a principal component of variance 1.
+    It is small if it shows the variances of most other columns clearly. Scaled to variance 1, a
+    constant column would be a principal component of variance 1.
     """
     is_seen = variances > _SEEN * noise_stds
     is_clear = is_seen & (_FEW_ROWS * _FAR_ROW**2 / n_rows * variances > _SEEN * noise_stds)

@@ -148,9 +148,9 @@ def noise_edge(off_diagonal_std: float, n_features: int) -> float:
 
 # Probability that noise exceeds a bound on its norm.
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# A number that the Tracy-Widom law exceeds with a probability of less than `_RISK`. It exceeds 3.27
-# with this probability, but norms of small matrices do twice as often. In simulations, which were
-# not recorded, norms of matrices of order 2 or more exceeded 3.84 at most as often as `_RISK`.
+# Scaled norms of noise matrices follow the Tracy-Widom law, which exceeds 3.27 with the probability
+# `_RISK`. Norms of small matrices exceed 3.27 twice as often. In simulations, which were not
+# recorded, those of matrices of order 2 or more exceeded 3.84 at most as often as `_RISK`.
 TRACY_WIDOM = 3.84  # not studied
 
 

@@ -136,7 +136,7 @@ _STEP = 0.015  # not tuned
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 _STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
-# Largest number of finer searches; after so many, the relative error is about 1e-8.
+# Largest number of finer searches for the median, after which its relative error is about 1e-8.
 _MOST_REFINEMENTS = 3  # not studied
 
 
@@ -356,8 +356,8 @@ def calibration_of(
     of_explained = _OF_EXPLAINED[bool(2 * weights_noise**2 > size**2)]
     explained = size**2 * factor * (2 * (slope - of_explained * slope_std) - factor)
     mean_weight = correction * math.sqrt(2) / prediction_bound
-    # A mean error with a smaller square becomes 0, which may be wrong: this costs explained
-    # variance.
+    # A mean error whose square is below `least_square` becomes 0. That may be wrong, and costs
+    # explained variance.
     least_square = _MADE_OF_NOISE * noise_std**2
     explained -= mean_weight**2 * least_square
     mean *= mean_weight * (1 - least_square / max(mean**2, least_square))

@@ -30,8 +30,8 @@ from skdp.privacy.precision import as_python
 
 # Least class weight; the largest one is its inverse.
 _LEAST_WEIGHT = 1e-100  # not tuned
-# If clipping the scores would change the predicted class, the score of this class is set so much
-# above the others: by more than the rounding error of scores up to 100 in single precision.
+# If clipping the scores would change the predicted class, the score of this class is set above all
+# others, by more than the rounding error of scores up to 100 in single precision.
 _LEAD = 1e-5  # not tuned
 
 

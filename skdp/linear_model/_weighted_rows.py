@@ -12,7 +12,8 @@ from skdp.privacy.plan import plan_sum
 
 #: Name of the gradients that are released in the steps, with their numbers.
 WHITENED_GRADIENT = "whitened gradient"
-# Whitened rows are computed in parts of so many entries (16 MB). A block has at most so many rows.
+# Whitened rows are computed in parts of at most `_PART` entries (16 MB). A block has at most
+# `_MOST_ROWS` rows.
 _PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
 # Least standard deviation of a feature, in rounding errors of its center in the dtype of X: with a
 # smaller one, the rounding errors of predictions would be too large.

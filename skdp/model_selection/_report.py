@@ -701,7 +701,7 @@ def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
 
 
 def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list[str]:
-    """Return a text for each note on the steps with a status, which begins with these steps."""
+    """Return a text for each note on steps with this status: names of the steps, and the note."""
     by_note: dict[str, list[str]] = {}
     for step in steps:
         if step.status == status:

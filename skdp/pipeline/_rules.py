@@ -563,8 +563,8 @@ _AROUND_ONE = {
 def fitted_steps(model: Any, name: str = "") -> Steps:
     """Return the steps of a pipeline, also of one inside other estimators; or the model alone.
 
-    If an estimator is around a pipeline, a copy of it is around the last step of the pipeline only,
-    and the other steps come before this copy.
+    An estimator with a pipeline inside becomes the last step, as a copy with only the last step of
+    the pipeline inside. The other steps come before it.
     """
     if isinstance(model, DelegatesMixin):
         return fitted_steps(model._wrapped())

@@ -246,7 +246,7 @@ class DPStandardScaler(
         1e-100 apart. ``None`` finds intervals privately, for three eighths of the budget or, if a
         column is narrow beside its distance from 0, for half.
     clip : float, "auto" or None, default="auto"
-        `transform` clips entries to so many standard deviations from the mean. Without centering
+        `transform` clips entries to this many standard deviations from the mean. Without centering
         the interval also includes 0, and 0 stays 0. ``"auto"`` is 5 or more: with many rows and a
         large budget for few columns, later steps would lose more by clipping than by noise. With
         ``epsilon=inf`` it is ``inf``. ``None`` does not clip.

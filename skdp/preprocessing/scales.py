@@ -221,7 +221,7 @@ _USUAL = 0.1  # not studied
 class Moments(NamedTuple):
     """Released means of t and t^2 - 1/2 by column, for t as in `Intervals`, with their noise.
 
-    If entries may be missing, a third row of `means` has the part of present entries, times
+    If entries may be missing, a third row of `means` has the fraction of present entries, times
     `_PRESENCE`.
     """
 
@@ -310,18 +310,18 @@ _HIDDEN = 2.0  # not studied
 # squared half widths. On one-hot tables with few rows, .05 loses up to .4 of R2. Not studied
 # beyond.
 _LITTLE = 0.025
-# If more than this part of the columns seems constant, noise hides how they vary. Then they do not
-# count as constant, as together they may predict much.
+# If more than this fraction of the columns seems constant, the reason is noise that hides how they
+# vary. They then do not count as constant, as together they may predict much.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # A column with mean m, in half widths, has the variance 1 - m^2 if all of its values are at the
 # ends of its interval, and a smaller one otherwise. All values count as being at the ends if the
-# variance exceeds this part of 1 - m^2. Not studied.
+# variance exceeds this fraction of 1 - m^2. Not studied.
 _AT_ENDS = 0.5
 # If a mean is farther than this from the middle of its interval, in half widths, many entries may
 # lie beyond the interval.
 _AT_END = 0.6  # not studied
-#: Without noise, a variance counts as 0 below this part of the squared mean: for a million equal
-#: rows, rounding was at most 127 eps.
+#: Without noise, a variance below this fraction of the squared mean counts as 0: for a million
+#: equal rows, rounding was at most 127 eps.
 ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
 # Assumed variance of squares of entries, in squared variances of the entries, for the sampling
 # error of a variance. It is 2 for a normal law, and 8 for an exponential one.

@@ -695,7 +695,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     def _start(
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
     ) -> InitialNoiseSums:
-        """Make the noisy sums of a stream; a subclass that records releases returns others."""
+        """Make the noisy sums of a stream; subclasses that record releases override this."""
         return InitialNoiseSums(release, shape, unit, correlation)
 
     def _book(

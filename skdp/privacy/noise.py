@@ -81,7 +81,7 @@ _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # words that are drawn at a time; not studied
 # A word below `_SHORT` has too few significant bits for a float.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
-# A fraction has at most so many words: the bits of another word would underflow to 0.
+# Largest number of random words of a fraction: the bits of another word would underflow to 0.
 _MOST_WORDS = 16  # not tuned
 _SMALLEST_SECRET = 2**64  # smaller seeds count as guessable; not tuned
 

@@ -26,8 +26,8 @@ from skdp.privacy.noise import distinct_entries, draw, lattice_step
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import Charge, PrivacySpent, Release, Released
 
-# A release with parameter mu may have at most (_ROOT * mu) ** 2 counts, of all owners together:
-# `SCALE_MARGIN` pays for the rounding of so many. The proof allows slightly more.
+# A release with parameter mu may have at most (_ROOT * mu) ** 2 counts, of all owners together.
+# `SCALE_MARGIN` pays for their rounding. The proof allows slightly more counts.
 _ROOT = 6e6  # not tuned
 # Largest noise of one owner, in steps of the lattice: no draw exceeds 37.6 standard deviations, a
 # standard deviation has at most 32 steps, and two roundings add 1.

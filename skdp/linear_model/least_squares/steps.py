@@ -28,8 +28,8 @@ from skdp.privacy.plan import AnyOf
 # ------------------------------
 # The moment of rows and responses, which whitens the rows and gives the start of the descent.
 
-# Smaller eigenvalues of the moment are raised to `_LEAST_OF_LARGEST` times the largest one. Without
-# noise, they are rounding errors only below `_ROUNDING` times the largest one.
+# With noise, eigenvalues of the moment are raised to at least `_LEAST_OF_LARGEST` times the largest
+# one. Without noise, eigenvalues below `_ROUNDING` times the largest one are rounding errors.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
 # Least assumed variances of rows along directions that noise hides: their sum, over the number of
 # columns; and each variance, over the value to which eigenvalues are raised.

@@ -210,7 +210,7 @@ def loss_level(spec: LogisticSpec) -> float:
     """Return the clip level of a record's vector of losses, which has an entry per factor."""
     records_times_mu = spec.n_units * spec.cost.mu
     growth = float(np.clip(math.sqrt(records_times_mu / _STRONG), 1.0, _LARGEST_LEVEL))
-    # With more than two classes, scores have an entry per class, and losses vary more.
+    # With two classes, a record has one score, else one per class.
     return _LOSS_LEVEL * growth * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
 
 
