@@ -510,7 +510,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
             yield piece, self._dense(block[start:stop], piece, scaling)
 
     def _dense(self, block: Any, piece: slice, scaling: list[np.ndarray] | None) -> DenseMatrices:
-        """Return dense matrices, centered and scaled, whose products apply the maps of both sides."""
+        """Return dense, centered, scaled matrices, whose products apply the maps of both sides."""
         rows = block if isinstance(block, np.ndarray) else block.toarray()
         scale = self.multiplier
         if scaling is None:

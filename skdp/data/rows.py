@@ -559,6 +559,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         size = basis.shape[1]
 
         def _kernel(_: slice, block: Block) -> np.ndarray:
+            """Sum outer products of projections, and squared norms of residuals, of a block."""
             projections, moment = block.matmul(basis), np.zeros((size + 1, size + 1))
             projections = block.times_root_sample_weight(projections)
             moment[:size, :size] = projections.T @ projections

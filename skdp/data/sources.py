@@ -274,6 +274,7 @@ def digest_kernel(source: Source | Targets) -> reduce.Kernel:
     ends = np.unique(np.concatenate(starts))
 
     def _digests(rows: slice, block: Any) -> reduce.PerRow:
+        """Hash a block, cut at the starts of dense and of sparse blocks."""
         raw = getattr(block, "raw", block)
         inner = ends[(ends > rows.start) & (ends < rows.stop)]
         cuts = pairwise([rows.start, *inner, rows.stop])

@@ -222,6 +222,7 @@ class RunningFit:
         known = iter(self._sums)
 
         def exchange(layout: ShareLayout, part: np.ndarray) -> masks.Summed:
+            """Return the sum of a release: a stored one, or wait for the coordinator."""
             if (summed := next(known, None)) is not None:
                 return summed
             self._questions.put(Waiting(layout, part))

@@ -343,6 +343,7 @@ class OuterMatrices(SampleWeighted):
         """Return all entries."""
 
         def _weighted_sum(weights: np.ndarray) -> np.ndarray:
+            """Sum the matrices by weights, without forming any matrix."""
             factors = np.where(self._is_null, 0.0, self.scale * weights)[:, np.newaxis]
             scaled = self.right.multiply(factors) if issparse(self.right) else self.right * factors
             total = self.left.T @ (scaled.tocsr() if issparse(scaled) else scaled)

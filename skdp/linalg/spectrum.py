@@ -64,6 +64,7 @@ def leading_right_vectors(
     scale = float(row_norms(first(start).T)[0]) / math.sqrt(length) or 1.0
 
     def _step(vector: np.ndarray) -> np.ndarray:
+        """Multiply a vector by the scaled symmetric matrix whose eigenvectors ARPACK finds."""
         found = first(vector[:, np.newaxis]) / scale
         if adjoint is not None:
             found = (adjoint if is_tall else product)(found) / scale

@@ -243,6 +243,7 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
         )
 
     def _predicted(self, rows: Any) -> np.ndarray:
+        """Predict the responses of checked rows; features are clipped as in the fit."""
         if rows.shape[0] == 0:
             return np.zeros(0, rows.dtype)
         coef, of_prior = self.coef_, 0.0

@@ -151,6 +151,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         return search
 
     def _warn_of_many(self, split: BudgetSplit) -> None:
+        """Warn if many fits of one step share its budget, so that the choice is not reliable."""
         most = max(split.n_fits.values())
         if most > _MOST_FITS and split.whole.is_private:
             warn_of_privacy(
@@ -162,6 +163,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             )
 
     def _wrapped(self) -> Any:
+        """Return the fitted best estimator or, before a fit, the unfitted estimator."""
         if not self.refit:
             raise AttributeError(
                 f"{type(self).__name__} with refit=False keeps no estimator, and no method of it."
@@ -185,6 +187,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         )
 
     def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
+        """Set the fitted attributes: the choice, the record and, with `refit`, the model."""
         # An earlier fit may have set this attribute, and this fit may not.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)

@@ -177,6 +177,7 @@ def counting(bins_of: Binning, n_bins: int, chosen: np.ndarray | None = None) ->
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> np.ndarray:
+        """Count the entries of each column of a block by bin."""
         values, columns, n_zeros, weights = _entries(block, chosen)
         if weights is not None:
             weights = np.broadcast_to(weights, values.shape)
@@ -209,6 +210,7 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
     """
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
+        """Sum the terms of a block by column."""
         values, columns, n_zeros, sample_weight = _entries(block)
         n_columns = len(n_zeros)
         terms = _terms(np.zeros(n_columns), np.arange(n_columns), intervals, presence)

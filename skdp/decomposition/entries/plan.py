@@ -325,6 +325,7 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
 
 
 def _plan_core(spec: EntriesSpec, name: str, size: int, share: float) -> Release:
+    """Plan the core, a matrix of order `size` that rotates the bases to singular vectors."""
     mechanism = _mechanism(spec, pure="spherical")
     return spec.cost.release(
         name, mechanism, share, _with_rounding, follows=_BASIS, shape=(size, size)

@@ -259,12 +259,14 @@ def release_agreement(
     slopes, constant = slopes / unit, (constant - scale.center) / unit
 
     def _predicted(block: Block, largest: float = _LARGEST_PREDICTION) -> np.ndarray:
+        """Return the prior's predictions for a block, clipped to size `largest`."""
         predicted = products_of(block, slopes[:, np.newaxis])[:, 0] + constant
         # Predictions for null or overflowing rows are not finite.
         predicted[~np.isfinite(predicted)] = 0.0
         return np.clip(predicted, -largest, largest)
 
     def _products(rows: slice, block: Block) -> np.ndarray:
+        """Sum clipped products of predictions and responses, and squares of predictions."""
         predicted, true = _predicted(block), responses[rows] / ratio
         predicted[np.isnan(true)] = 0.0
         products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])

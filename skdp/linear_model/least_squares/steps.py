@@ -178,6 +178,7 @@ class WhitenedRecords:
         slopes, weighted_values = self.white.root @ weights, self.weighted_values
 
         def _clipped(rows: slice, block: Block) -> tuple[np.ndarray, np.ndarray]:
+            """Sum the clipped gradients of a block, and count them by size."""
             block, _, responses, norms = weighted_values(rows, block)
             predicted = _predicted(block, slopes)
             errors = np.subtract(responses, predicted, out=predicted)
@@ -423,6 +424,7 @@ def calibrate(
     size = math.sqrt(max(float(white.spread @ weights**2) - mean**2, noise**2)) or 1.0
 
     def _products(rows: slice, block: Block) -> np.ndarray:
+        """Sum the calibration products of a block; null records add 0."""
         predicted, is_null = records.predicted(rows, block, slopes)
         products = calibration_products(predicted, responses[rows] - mean, size, bounds)
         products[is_null] = 0.0

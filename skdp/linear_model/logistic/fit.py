@@ -179,6 +179,7 @@ class WhitenedRecords:
         shift = white.mean @ slopes
 
         def _clipped(rows: slice, block: Block) -> np.ndarray:
+            """Sum the clipped gradients of a block."""
             # Three sums: rows times residuals, residuals times row weights, and residuals.
             limits = self.shrinking(rows, block)
             row_weights, largest = limits[:, :1], limits[:, 1]
@@ -402,6 +403,7 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
         pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
 
         def _sums(rows: slice, block: Block) -> np.ndarray:
+            """Sum gradients and losses of a block."""
             # Rows of the sum: features times residuals; residuals; the loss, in the first column.
             scores, places = block.matmul(weights[:-1]) + weights[-1], view.codes[rows]
             residuals = residuals_of(scores, places)

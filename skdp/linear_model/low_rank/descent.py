@@ -95,6 +95,7 @@ class RecordClipping:
         records = self.records
 
         def _coordinates(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
+            """Return whitened tangent coordinates of the matrices of a block, and residuals."""
             coordinates, inner = matrices.tangent(point, records.intercept)
             if whitening is not None:
                 assert isinstance(coordinates, DenseCoordinates)
@@ -142,6 +143,7 @@ class ResponseClipping(RecordClipping):
         lengths[weights == 0] = 0.0
 
         def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
+            """Sum weighted tangent vectors times clipped residuals; count unclipped residuals."""
             coordinates, residuals = vectors(records, matrices)
             clipped = np.clip(residuals, -level, level)
             factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
@@ -577,6 +579,7 @@ def calibrate(
     size = max(norm, min(noise, unit)) / unit or 1.0
 
     def _products(rows: slice, matrices: Matrices) -> np.ndarray:
+        """Sum the calibration products of a block; records that are not finite add 0."""
         predicted = matrices.tangent(estimate.point, 0.0)[1] / unit
         true = (records.responses[rows] - offset) / unit
         is_usable = np.isfinite(true) & np.isfinite(predicted)

@@ -61,6 +61,7 @@ def clipped_sum(
     """
 
     def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
+        """Sum the clipped vectors of a block, and count the unclipped ones."""
         coordinates, factors = vectors(records, matrices)
         # The norm of the product, as the product of a factor and a norm may underflow.
         coordinates.multiply(factors)
@@ -339,6 +340,7 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
     clipped = weighting_to(bound, design.n_entries)
 
     def _second_moments(records: slice, matrices: Matrices) -> tuple[np.ndarray, ...]:
+        """Sum the second moments of each side over the clipped matrices of a block."""
         weights = clipped(matrices.norms())
         weights[np.isnan(responses[records])] = 0.0
         weights = matrices.times_root_sample_weight(weights)

@@ -104,6 +104,7 @@ def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndar
     """Sum the gradients of users, clipped to norm `level`, and count the unclipped ones."""
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, Any]:
+        """Sum the clipped gradients of a batch of users, and count the unclipped ones."""
         slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
         weights = clip_weights(norms, level, prior.basis.size)
         # Overflowed values have weight 0. They are set to 0, as 0 times infinity is NaN.
@@ -202,6 +203,7 @@ def _clipped_sums(
     size, k = prior.basis.shape
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Sum both sides of the normal equations of a batch of users, with clip weights."""
         heads, products, *norms = map_batch(partial(_terms, prior=prior), batch)
         lengths = (size * k) ** 2, size * k
         weights = np.minimum(*map(clip_weights, norms, levels, lengths))
@@ -337,6 +339,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
     prior = model.prior
 
     def _lifted(batch: UserBatch) -> np.ndarray:
+        """Return what the heads of users add to the mean model, for rows as passed."""
         features, responses = starts.features_of(batch, prior)
         if not features.shape[2]:
             return np.zeros((len(features), lift.shape[1]))
