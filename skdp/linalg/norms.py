@@ -162,6 +162,8 @@ class GridCounts(NamedTuple):
     grid: np.ndarray
     up_to_points: np.ndarray
     n_units: int
+    # Whether only units with the value 0 are behind the last but one point.
+    has_zeros_last: bool = False
 
     @classmethod
     def of(cls, grid: np.ndarray, in_bins: np.ndarray, n_units: int) -> "GridCounts":
@@ -186,7 +188,7 @@ class GridCounts(NamedTuple):
         """
         n_zeros = self.up_to_points[0]
         in_order = np.append(self.up_to_points[1:] - n_zeros, self.up_to_points[-1])
-        return GridCounts(np.roll(self.grid, -1), in_order, self.n_units)
+        return GridCounts(np.roll(self.grid, -1), in_order, self.n_units, has_zeros_last=True)
 
 
 def bin_counts(
@@ -240,6 +242,11 @@ _FITTED_NOISE = 0.5  # not studied
 # A search results in a counted point whose fitted count is within this many noise stds of the
 # target count, if there is one.
 _NEAR_TARGET = 2.0  # benchmarks/search/halvings.md
+#: A search finds a quantile reliably if the number of units above it is at least this many times
+#: the noise std of a count.
+COUNT_MARGIN = 4.0  # not studied
+# A search skips zeros if the count of the other units is at least this many noise stds.
+_SHOWN = 2.0  # benchmarks/diagonal_prior/tails.md, "Rows of zeros"
 # A point of the grid whose odds are below this fraction of the largest odds is ruled out.
 _RULED_OUT = 0.01  # not tuned
 # Quantiles of the odds of points are taken at slightly smaller fractions, by this part of them:
@@ -283,11 +290,18 @@ def tree_of_differences(n_levels: int) -> np.ndarray:
 
 
 class GridSearch:
-    """A search for the first point up to which `target` of `n_units` units lie."""
+    """A search for the first point up to which a fraction `q` of `n_units` units lie.
 
-    def __init__(self, n_points: int, n_units: int, target: float, *, is_exact: bool) -> None:
-        self._n_units, self._target, self._odds = n_units, target, np.ones(n_points)
-        self._noise_std = 0.0
+    With `skips_zeros`, it is a fraction of the units that are not 0. The zeros are last.
+    """
+
+    def __init__(
+        self, n_points: int, n_units: int, q: float, *, is_exact: bool, skips_zeros: bool = False
+    ) -> None:
+        self._n_units, self._q, self._odds = n_units, q, np.ones(n_points)
+        self._noise_std, self._skips_zeros = 0.0, skips_zeros
+        #: Number of units of which a fraction is sought, as far as the releases show it.
+        self.n_sought = float(n_units)
         tree = tree_of_differences(steps_of(n_points)[1])
         # Without noise, counts are released instead of differences.
         self._is_exact, self._tree = is_exact, np.eye(*tree.shape) if is_exact else tree
@@ -317,15 +331,31 @@ class GridSearch:
         points, first = np.unique(self._places, return_index=True)
         if self._is_exact:
             counts = np.maximum.accumulate(self._noisy.ravel()[first])
-            is_reached = (counts >= self._target).astype(float)
         else:
             counts = self._fitted(points)
-            is_reached = ndtr((counts - self._target) / (_FITTED_NOISE * noise_std))
+        if self._skips_zeros and counts[-1] > _SHOWN * noise_std:
+            self.n_sought = float(counts[-1])
         self.counted = points, counts
+        is_reached = self._is_reached(counts)
         # The result lies between two points if the target is reached at the second, but not at the
         # first. All points of the grid between the two are equally likely.
         odds = np.append(is_reached, 1.0) * np.append(1.0, 1 - is_reached)
         self._odds = np.repeat(odds, np.diff(points, prepend=-1, append=len(self._odds) - 1))
+
+    def _target(self) -> float:
+        """Return the count that is sought: zeros leave fewer units, whose extremes noise blurs."""
+        target, n_units = self._q * self.n_sought, self.n_sought
+        if n_units == self._n_units:
+            return target
+        margin = min(COUNT_MARGIN * self._noise_std, n_units / 2)
+        return min(max(target, margin), n_units - margin)
+
+    def _is_reached(self, counts: np.ndarray) -> np.ndarray:
+        """Return the probability that the exact counts are as large as the target."""
+        beyond = counts - self._target()
+        if self._is_exact:
+            return (beyond >= 0).astype(float)
+        return np.asarray(ndtr(beyond / (_FITTED_NOISE * self._noise_std)))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
         """Fit nonnegative counts between the points to all releases; return their running sums."""
@@ -348,7 +378,7 @@ class GridSearch:
         as the odds of the next bin are spread over up to thousands of points.
         """
         points, counts = self.counted
-        distances = np.abs(counts - self._target)
+        distances = np.abs(counts - self._target())
         if not self._is_exact and distances.min(initial=np.inf) <= _NEAR_TARGET * self._noise_std:
             return int(points[distances.argmin()])
         is_candidate = self._odds > _RULED_OUT * self._odds.max()

@@ -278,6 +278,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self.warnings: list[str] = []
         #: For each search by name, the noisy number of units up to each grid point that it counted.
         self.search_counts: dict[str, dict[float, float]] = {}
+        #: For each search by name, the number of units of which it sought a quantile.
+        self.n_sought: dict[str, float] = {}
 
     @property
     def is_private(self) -> bool:
@@ -382,7 +384,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             What is released.
         values : ndarray of shape (n,) or GridCounts
             One value for each unit, or the numbers of units up to each point of the grid, in the
-            order of the search; the NaN of a null unit is counted nowhere.
+            order of the search; the NaN of a null unit is counted nowhere. If zeros are last, they
+            are not among the values of which a fraction is sought.
         q : float
             Probability in (0, 1).
 
@@ -401,13 +404,15 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if self._nodes is None:
             # No count is released unless there is budget for all counts of the search.
             self._check_share(search.name, search.share)
-        n_points, target = len(values.grid), float(q) * values.n_units
-        found = GridSearch(n_points, values.n_units, target, is_exact=not self.is_private)
+        size = len(values.grid), values.n_units, float(q)
+        exact, skips = not self.is_private, values.has_zeros_last
+        found = GridSearch(*size, is_exact=exact, skips_zeros=skips)
         for line in search.lines():
             up_to = values.up_to_points[found.next_places()]
             found.learn(*self.release(line, found.differences(up_to)))
         places, counts = found.counted
         self.search_counts[search.name] = dict(zip(values.grid[places], counts, strict=True))
+        self.n_sought[search.name] = found.n_sought
         point = float(values.grid[found.place()])
         if search.remedy is not None:
             ends = warnings_for_ends(search.name, np.array([point]), values.grid, search.remedy)

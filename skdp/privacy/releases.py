@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.exceptions import BudgetError
-from skdp.linalg.norms import steps_of
+from skdp.linalg.norms import COUNT_MARGIN, steps_of
 from skdp.privacy import gaussian_dp, pure_dp
 
 # ------------------------------
@@ -41,10 +41,6 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
 
 # ------------------------------
 # Releases: noisy statistics, declared in a plan, made by a solver and listed in a record.
-
-# A search finds a quantile reliably if the number of rows above it is at least this many times the
-# noise std of a count.
-_COUNT_MARGIN = 4.0  # not studied
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,7 @@ class Search(Release):  # numpydoc ignore=PR02
         float
             Fraction of the rows; not positive if no quantile is reliable.
         """
-        return min(most, 1 - _COUNT_MARGIN * (self.noise_std or 0.0) / n_rows)
+        return min(most, 1 - COUNT_MARGIN * (self.noise_std or 0.0) / n_rows)
 
     def lines(self) -> tuple[Release, ...]:
         """Return the counts, one release per step.

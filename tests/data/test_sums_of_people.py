@@ -197,7 +197,7 @@ def test_other_processes_get_weights_alone(rng):
 
 def test_more_people_than_are_counted_exactly_are_refused(monkeypatch):
     # A search releases halves of counts, which are multiples of 2 ** -24.
-    search = GridSearch(2**10, MOST_PEOPLE, MOST_PEOPLE / 2, is_exact=False)
+    search = GridSearch(2**10, MOST_PEOPLE, 0.5, is_exact=False)
     for up_to in np.sort(np.random.default_rng(0).integers(0, MOST_PEOPLE << 24, (99, 7))) / 2**24:
         sums = [sum(map(mul, one, map(Fraction, up_to))) for one in search._tree[:, :-1].tolist()]
         assert search.differences(up_to).tolist() == sums

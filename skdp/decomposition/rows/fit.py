@@ -1,5 +1,6 @@
 """Fits that protect rows: clip the rows, release the mean, run a solver, and factorize X."""
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -101,8 +102,8 @@ def clip_to_norm(
     if search is not None:
         rows = rows.measured()
         norms, quantile = rows.counted_norms(search.grid), rows_plan.norm_quantile(search, spec)
-        if quantile < 0.5:
-            # Many rows of zeros would make a low quantile 0. They need no clipping, and count last.
+        if quantile < 0.5 or spec.center is None:
+            # Rows of zeros need no clipping, and would make a quantile 0: they are left out.
             norms = norms.zeros_last()
         bound = budget.quantile(search, norms, q=quantile)
     assert bound is not None
@@ -134,17 +135,23 @@ def clipping_facts(
     facts: dict[str, Any] = {"row_norm": float(bound)}
     if search is None:
         return facts
-    # For each norm at which the search has counted rows, the fraction of rows up to this norm.
-    counts, n_rows = budget.search_counts[search.name], spec.shape[0]
+    # For each norm at which the search has counted rows, the fraction of rows up to this norm. If
+    # the search left out rows of zeros, it is a fraction of the others.
+    counts, n_rows = budget.search_counts[search.name], budget.n_sought[search.name]
+    of_all = n_rows / spec.shape[0]
     points, fractions = np.array(list(counts)), np.array(list(counts.values())) / n_rows
     noise_std, quantile = (search.noise_std or 0.0) / n_rows, rows_plan.norm_quantile(search, spec)
-    is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * noise_std)
+    # If zeros were left out, the number of all others is a noisy count, too.
+    far_std = noise_std * math.sqrt(1 + (of_all < 1))
+    is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * far_std)
     # Far rows begin at the norm which, squared and times the number of longer rows, is largest.
     parts, multiples = (1 - fractions) * is_far, points / bound
     begin = int(np.argmax(parts * multiples**2))
     if is_far[begin]:
-        facts["far_rows"] = float(parts[begin]), float(multiples[begin])
-    facts["giants"] = _giants(points, fractions, bound, _FAR_DEVIATIONS * noise_std)
+        facts["far_rows"] = float(of_all * parts[begin]), float(multiples[begin])
+    giants = _giants(points, fractions, bound, _FAR_DEVIATIONS * noise_std)
+    if giants is not None:
+        facts["giants"] = of_all * giants[0], *giants[1:]
     margin = max(_CLEAR_DEVIATIONS * noise_std, _CLEAR)
     is_clear = (points > bound) & (points < _NEAR * bound)
     is_clear &= (fractions > quantile + margin) & (fractions < 1 - margin)
