@@ -58,7 +58,7 @@ class ResolvedUnit:
         return block
 
     def normalize(self, X: Any) -> Any:
-        """Return the rows whose components are computed, for rows as the user passes them."""
+        """Return the rows whose components are computed: most units do not change rows."""
         return X
 
 
@@ -119,7 +119,7 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
 
     def row_errors(self, n_rows: int) -> float:
-        """Bound how far the rounding of A Z can differ, in multiples of the error of one row."""
+        """Bound how far the rounding of A Z differs if a unit changes, in errors of one row."""
         # A unit changes at most two rows of the product; no bit of other rows changes.
         return 2.0
 
@@ -310,7 +310,7 @@ class ResolvedEntry(MatrixUnit):
         return max(map(abs, self.value_range))
 
     def clipped(self, block: Any) -> Any:
-        # Clipping comes last, so that the bounds hold after the rounding of the subtraction.
+        # Clipping comes after the shift, so that no rounding of shifted entries exceeds a bound.
         block = clipping.shift_entries(block, self.shift) if self.shift else block
         return clipping.clip_entries(
             block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros

@@ -296,7 +296,10 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 def _scaled(
     values: np.ndarray, noise_std: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a scale c, squared `values` / c^2, and sigma^2 m / c^2 with sigma^2 n / c^2."""
+    """Return a scale c, (`values` / c)^2, and the pair of sigma^2 m / c^2 and sigma^2 n / c^2.
+
+    sigma is the standard deviation of the noise of an entry, and (m, n) the shape of the matrix.
+    """
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares

@@ -555,13 +555,13 @@ def bins_within(
     """Return the bin of each value among equal bins of its interval; -1 for values outside."""
     # Values are first clipped to the `wide` interval of their column.
     low, high = (end[columns] for end in wide.ends)
-    units = np.clip(values, low, high)
-    units -= intervals.ends[0][columns]
-    units *= (n_bins / 2 / intervals.half)[columns]
+    bins = np.clip(values, low, high)
+    bins -= intervals.ends[0][columns]
+    bins *= (n_bins / 2 / intervals.half)[columns]
     # The minimum is NaN if any value is, so that NaN values get -1, too.
-    if not (units.min(initial=0.0) >= 0 and units.max(initial=0.0) <= n_bins):
-        units[~((units >= 0) & (units <= n_bins))] = -1.0
-    return np.minimum(units, n_bins - 1, out=units).astype(np.intp)
+    if not (bins.min(initial=0.0) >= 0 and bins.max(initial=0.0) <= n_bins):
+        bins[~((bins >= 0) & (bins <= n_bins))] = -1.0
+    return np.minimum(bins, n_bins - 1, out=bins).astype(np.intp)
 
 
 def zoomed_intervals(

@@ -39,9 +39,10 @@ _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # least `_LEAST_SIDE` plus `_LEAST_SIDE_PER_COLUMN` times the number of columns of a basis:
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
-# For interactions "auto" takes "covariance" if there are at most `_LARGEST_MOMENT` items, and if
-# the largest possible mean eigenvalue is at least `_LEAST_STRENGTH` times the noise in an entry of
-# the second moment times the root of the number of components.
+# For interactions, "auto" takes "covariance", which releases the whole second moment, under two
+# conditions. There are at most `_LARGEST_MOMENT` items. And the largest possible mean eigenvalue of
+# the second moment is at least `_LEAST_STRENGTH` times the noise of an entry, times the root of the
+# number of components.
 _LARGEST_MOMENT, _LEAST_STRENGTH = 2000, 3.0  # benchmarks/entries/choices.md
 
 

@@ -59,8 +59,9 @@ _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 _STEPS_OF_EXACT = 2  # not tuned
 # With more columns no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
-# Factor and limits of the norm to which rows are clipped, relative to the norm of a row whose
-# entries have mean square 1: benchmarks/least_squares/least_squares.md.
+# Norm to which rows are clipped, relative to the norm of a row whose entries have mean square 1:
+# the root of `_NORM` times the strength of the released moment per column, within limits.
+# benchmarks/least_squares/least_squares.md
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
 # Entries are clipped to this many standard deviations: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
