@@ -311,6 +311,7 @@ _HINTS = {
     "Pass y itself, as X['y'], and no name.",
     "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers. A column of gaps "
     "alone needs None in place of pandas.NA.",
+    "not 'TextFileReader'": " Pass pandas.concat(X), or a RowBlocks of a file that is too large.",
     "not 'dict'": " Pass pandas.DataFrame(X), if each row is a dict.",
     "'generator'": " Pass numpy.vstack(list(X)), or blocks of rows as a RowBlocks.",
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
@@ -321,16 +322,23 @@ _HINTS = {
     "y should be a 1d": " It has one entry for each row: of several columns make one fit for each.",
     "got 1D array": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
-    "Expected a 2-dim": " Pass a frame, as X[['name']], or X.iloc[[0]] of one row; to a "
-    "ColumnTransformer a list, ['name'].",
+    "Expected a 2-dim": " Pass a frame, as X[['name']], or X.iloc[[0]] of one row, or "
+    "X.to_frame().T of a series that is a row; to a ColumnTransformer a list, ['name'].",
     "must be in the same order": " Pass X[list(model.feature_names_in_)].",
-    "at fit time": "\nPass the columns of the fit, X[list(model.feature_names_in_)].",
+    "at fit time": "\nPass the columns of the fit, X[list(model.feature_names_in_)], and rename "
+    "those that have other names now, by X.rename(columns={...}).",
     "Feature names are only supported": " Pass X.rename(columns=str).",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in containers.MISSING.items()},
     "Input X contains infinity": f" {containers.CURES['infinity']}",
     "Input y contains infinity": " Clip y to public ends: numpy.clip(y, -1e6, 1e6). For a "
     "logarithm, to a lower end above 0: numpy.log(numpy.clip(y, .01, None)).",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {containers.TIMES}"),
+}
+# Advice for X of one dimension.
+_OF_ONE_AXIS = {
+    "could not": " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer.",
+    "a sequence. T": "",  # rows of several lengths
+    "a sequence.": " Pass numpy.stack(list(X)), if each entry of X is a row or a matrix.",
 }
 # Beginnings of errors about entries that are no finite numbers: names of columns are added to them.
 _OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", "int too large")
@@ -389,8 +397,8 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
             advice = f" {containers.text_of_kinds(kinds, message, cures)}".rstrip()
-        if not advice and message.startswith("could not convert") and getattr(X, "ndim", 1) == 1:
-            advice = " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer."
+        if not advice and getattr(X, "ndim", 1) == 1:
+            advice = next((text for sign, text in _OF_ONE_AXIS.items() if sign in message), "")
     return kind(message + advice)
 
 
@@ -473,11 +481,18 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
 # Checks and maps of rows that are passed to a fitted estimator, in memory or in blocks.
 
 
+def check_is_released(estimator: Any) -> None:
+    """Refuse an estimator that is not fitted; say which method ends a fit to rows of many calls."""
+    has_rows = getattr(estimator, "_open_sums", None) is not None
+    of_sums = "This %(name)s has rows of partial_fit, and no release: call finalize."
+    check_is_fitted(estimator, msg=of_sums if has_rows else None)
+
+
 def check_rows_of(
     X: Any, estimator: Any, *, accept_sparse: Any = "csr", ensure_all_finite: Any = True
 ) -> Any:
     """Check the rows of a call to a fitted estimator; values of blocks are checked when read."""
-    check_is_fitted(estimator)
+    check_is_released(estimator)
     if not isinstance(X, RowBlocks):
         own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
         redact_errors(containers.refuse_times)(X)

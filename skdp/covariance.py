@@ -17,7 +17,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from skdp import _second_moment as moments
 from skdp import _validation as checks
@@ -233,7 +232,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         ndarray of shape (n_features, n_features)
             The precision; the pseudo-inverse if the covariance is singular.
         """
-        check_is_fitted(self)
+        checks.check_is_released(self)
         return np.asarray(pinvh(self.covariance_, check_finite=False))
 
     @checks.by_chunks
@@ -417,7 +416,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             A fitted estimator of scikit-learn; with `scale` after a ``StandardScaler`` and, of a
             private fit, a ``FunctionTransformer`` that clips rows to `feature_bounds_`.
         """
-        check_is_fitted(self)
+        checks.check_is_released(self)
         columns = self._columns(on)
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(columns):
             raise ValueError(f"k={shown(k)} must be an int from 1 to {len(columns)}, the columns.")
@@ -528,7 +527,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         ValueError
             If the fit had ``marginals=False``.
         """
-        check_is_fitted(self)
+        checks.check_is_released(self)
         if not hasattr(self, "marginals_"):
             raise ValueError("sample needs a fit with marginals=True.")
         released = self.marginals_, self.covariance_, self.noise_std_, are_whole(self.dtypes_)
@@ -568,7 +567,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         self, target: Any, on: Any, alpha: float = 0.0
     ) -> tuple[denoising.Regression, list[int]]:
         """Return the regression of the target on columns, and the indices of the columns."""
-        check_is_fitted(self)
+        checks.check_is_released(self)
         at = self._place("target", target)
         columns = self._columns(on, without=at)
         if at in columns:
@@ -624,7 +623,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
 
     def _twin(self) -> EmpiricalCovariance:
         """Return an EmpiricalCovariance of scikit-learn with the released values."""
-        check_is_fitted(self)
+        checks.check_is_released(self)
         twin = EmpiricalCovariance(assume_centered=bool(self.assume_centered))
         twin = self._named(twin, [*range(self.n_features_in_)])
         twin.covariance_, twin.location_ = self.covariance_, self.location_

@@ -48,6 +48,7 @@ TIMES = (
     ".dt.days with pandas, or by (polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() "
     "with polars; durations by .dt.total_seconds(), and periods after .dt.to_timestamp()."
 )
+TIMES_IN_Y = f"y holds dates. {TIMES}"
 NO_RESPONSES = (
     "y holds texts, or other objects that are no numbers, but a regression needs numbers. Convert "
     "texts by pandas.to_numeric(y), and decimal commas by pandas.read_csv(path, decimal=','); if "
@@ -65,7 +66,7 @@ TWICE = (
 DICT = "X is a dict. Pass pandas.DataFrame(X) of columns, pandas.DataFrame([X]) of a row."
 #: Texts of errors that may be shown, as they contain no values.
 SAFE_TEXTS: tuple[str, ...] = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES)
-SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES, TWICE)
+SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES, TWICE, TIMES_IN_Y)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
@@ -344,7 +345,10 @@ CURES = {
         "Pass X['name'].astype('boolean'), whose gaps are filled like gaps of numbers; or "
         "encode them by OneHotEncoder(categories=[[False, True]], handle_unknown='ignore')."
     ),
-    "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
+    "objects": (
+        "Make columns of numbers of them, as numpy.stack(list(X['name'])) does of lists of one "
+        "length, or leave them out, as X.drop(columns=['name'])."
+    ),
 }
 CURES["texts and gaps"] = CURES["texts"]
 # The kind of a column if only its dtype `object` is known, and not its entries.

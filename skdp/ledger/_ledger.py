@@ -249,6 +249,9 @@ class PrivacyLedger:
             If the system permits no new file in the folder.
         """
         limit = file.Limit.of(epsilon, delta)
+        if not isinstance(dataset, str):
+            # The file would show rows to everybody who opens it.
+            raise ValueError(f"dataset must be a name for people, got {type(dataset).__name__}.")
         units = [unit] if isinstance(unit, str) else list(unit)
         if not units or not all(isinstance(one, str) and one.isidentifier() for one in units):
             raise ValueError(f"unit must be a name, or a tuple of names, got {shown(unit)}.")
@@ -260,7 +263,7 @@ class PrivacyLedger:
             )
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {shown(adjacency)}.")
-        names = {"uuid": uuid.uuid4().hex, "dataset": str(dataset), "units": "\n".join(units)}
+        names = {"uuid": uuid.uuid4().hex, "dataset": dataset, "units": "\n".join(units)}
         head = {**names, "adjacency": adjacency, **vars(limit), "created": _now()}
         file.create_file(os.path.abspath(os.fsdecode(path)), head)
         return cls(path)

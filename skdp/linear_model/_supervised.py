@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator
-from skdp.data.containers import NO_RESPONSES, refuse_masked, refuse_times, with_text
+from skdp.data.containers import (
+    NO_RESPONSES,
+    TIMES_IN_Y,
+    have_times,
+    refuse_masked,
+    refuse_times,
+    with_text,
+)
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
@@ -184,7 +191,8 @@ def _number(response: Any) -> float:
 @checks.redact_errors
 def checked_responses(y: Any) -> np.ndarray:
     """Return responses as float64; refuse all but finite numbers, without showing values."""
-    refuse_times(y)
+    if have_times(y):
+        raise ValueError(TIMES_IN_Y)
     raveled = column_or_1d(y, warn=True)
     if raveled.dtype.kind in "OSU":
         raveled = with_text(NO_RESPONSES, partial(np.asarray, raveled, np.float64))
@@ -326,7 +334,7 @@ def given_classes(classes: Any) -> np.ndarray:
             "classes=None takes the labels of y, which are not known before a fit: pass classes, "
             "a list of all possible labels."
         )
-    reason = "It has fewer than two labels, or one twice."
+    reason = "It has fewer than two labels, or one twice: pass each once, as ['no', 'yes']."
     try:
         if not checks.redact_errors(np.ndim)(classes):
             raise ValueError(f"Pass [0, 1] or the like, got {type(classes).__name__}.")

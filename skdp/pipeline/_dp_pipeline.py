@@ -60,7 +60,7 @@ _UNSEEN = (
 _LIKE = (
     " A plan knows the size of X only: pass like=, a made-up X of a row or two with the columns of "
     "X, such as pandas.DataFrame({'age': [40], 'job': ['']}), or a numpy.array of objects, with "
-    "texts where X has texts."
+    "texts where X has texts; of a list of texts pass like=['any text']."
 )
 
 
@@ -279,8 +279,9 @@ class DPPipeline(
             If `fit` would refuse a parameter or a step, or `like` has another number of features.
         """
         self._validate_params()
-        has_columns = any(is_columns(step) for _, step in self.steps)
-        advice = _LIKE if like is None and has_columns else ""
+        # Steps that split texts, and ColumnTransformers, take no stand-ins for numbers.
+        need_like = any(is_columns(one) or hasattr(one, "build_analyzer") for _, one in self.steps)
+        advice = _LIKE if like is None and need_like else ""
         n_samples, n_features, like = planned_size(n_samples, n_features, public_like(like))
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         shape = shape_of(rows)

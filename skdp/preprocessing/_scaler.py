@@ -177,8 +177,8 @@ class ColumnEstimator(PrivateEstimator):
             others = "with_mean=False, or " if hasattr(self, "with_mean") else ""
             raise ValueError(
                 f"A sparse X cannot be centered without becoming dense: pass {others}a dense X, as "
-                "a ColumnTransformer with sparse_threshold=0 makes it, or RowBlocks.from_parquet "
-                "with sparse_output=False."
+                "a ColumnTransformer with sparse_threshold=0 makes it, or a OneHotEncoder or "
+                "RowBlocks.from_parquet with sparse_output=False."
             )
 
     @property

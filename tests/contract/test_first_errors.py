@@ -1,5 +1,7 @@
 """What a new user does wrong: each error names the parameter or column, the kind and a cure."""
 
+from io import StringIO
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +20,7 @@ from skdp import (
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPStandardScaler,
+    DPStreamingFactorizer,
     DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
@@ -30,6 +33,7 @@ from skdp import (
 from skdp.federated import Federation, Owner
 from skdp.interactions import interaction_table, top_items
 from skdp.ledger._ledger import UNITS
+from skdp.metrics import captured_variance
 from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise, private_score
 from skdp.privacy import PrivacyCost
 
@@ -410,6 +414,66 @@ SHOWN = {
         lambda: len(RowBlocks.from_partitions([lambda: X], [N], 3)),
         r"X\.shape\[0\] is the number of rows, and a loop goes over blocks",
     ),
+    "a series of lists": (
+        lambda: CLASSIFIER.fit(pd.Series([[1.0, 2.0]] * N), Y),
+        r"with a sequence\. Pass numpy\.stack\(list\(X\)\)",
+    ),
+    "a column of lists": (
+        lambda: CLASSIFIER.fit(NUMBERS.assign(age=[[1.0, 2.0]] * N), Y),
+        r"Column age holds objects\. .*, as numpy\.stack\(list\(X\['age'\]\)\) does of lists",
+    ),
+    "a file in chunks": (
+        lambda: SCALER.fit(pd.read_csv(StringIO("age\n1"), chunksize=1)),
+        r"not 'TextFileReader'\. Pass pandas\.concat\(X\), or a RowBlocks",
+    ),
+    "dates as responses": (
+        lambda: DPLinearRegression().fit(X, pd.Series(pd.Timestamp("2020"), range(N))),
+        "^y holds dates. .* Convert them first",
+    ),
+    "the whole y as classes": (
+        lambda: DPLogisticRegression(classes=Y).fit(X, Y),
+        r"or one twice: pass each once, as \['no', 'yes'\]\.$",
+    ),
+    "a column that was renamed": (
+        lambda: fitted().predict(NUMBERS.rename(columns={"age": "Age"})),
+        r"rename those that have other names now, by X\.rename\(columns=",
+    ),
+    "a row of a frame": (
+        lambda: fitted(X).predict(NUMBERS.iloc[0]),
+        r"or X\.to_frame\(\)\.T of a series that is a row",
+    ),
+    "dates of visits as users": (
+        lambda: OF_USERS.fit(NUMBERS, users=pd.date_range("2020", periods=N)),
+        "all integers or all strings, .* a date is no id",
+    ),
+    "a plan for texts": (
+        lambda: make_dp_pipeline(HashingVectorizer(n_features=8), CLASSIFIER).plan(N, 1),
+        r"of a list of texts pass like=\['any text'\]\.$",
+    ),
+    "one-hot columns that are centered": (
+        lambda: make_dp_pipeline(OneHotEncoder(categories=[["A", "B"]]), DPStandardScaler()).fit(
+            FRAME[["town"]]
+        ),
+        "pass with_mean=False, .* or a OneHotEncoder .* with sparse_output=False",
+    ),
+    "rows of many calls without an end": (
+        lambda: DPCovariance(bounds=PAIR, scales="bounds").partial_fit(X).regression(0),
+        "^This DPCovariance has rows of partial_fit, and no release: call finalize.$",
+    ),
+    "rows in place of a name": (
+        lambda: PrivacyLedger.create("file", dataset=NUMBERS, epsilon=1.0, delta=1e-6),
+        "^dataset must be a name for people, got DataFrame.$",
+    ),
+    "names of cells": (
+        lambda: DPStreamingFactorizer(1, shape=(3, 2), privacy_unit=skdp.units.Update(1.0)).update(
+            ["ann"], ["tea"], [1.0]
+        ),
+        r"matrix of shape \(3, 2\) from 0, as pandas\.Index\(known_ids\)\.get_indexer\(ids\)",
+    ),
+    "a model in place of its components": (
+        lambda: captured_variance(DPTruncatedSVD(1, row_norm=2).fit(X), X),
+        "^components must be an array: pass components_ of DPTruncatedSVD.$",
+    ),
     "an epsilon of a score by its place": (
         lambda: private_score(MODEL, X, Y, 2.0),
         r"^private_score: too many .* private_score\(estimator, X, y, epsilon=\.\.\.\)",
@@ -514,6 +578,18 @@ def test_it_says_what_and_the_cure(case):
     call, text = SHOWN[case]
     with pytest.raises((TypeError, ValueError, skdp.exceptions.LedgerError), match=text):
         call()
+
+
+def test_cures_that_are_shapes_work():
+    """Exactly what the errors of lists, of one row, and of texts in a plan say."""
+    CLASSIFIER.fit(np.stack(list(pd.Series([[1.0, 2.0]] * N))), Y)
+    assert fitted(X).predict(NUMBERS.iloc[0].to_frame().T.to_numpy()).shape == (1,)
+    assert fitted().predict(NUMBERS.iloc[0].to_frame().T).shape == (1,)
+    words = make_dp_pipeline(HashingVectorizer(n_features=8), CLASSIFIER)
+    by_size = words.plan(N, 1, like=["any text"])
+    assert str(words.plan(N, like=["any text"])) == str(by_size)
+    dense = OneHotEncoder(categories=[["A", "B"]], sparse_output=False)
+    make_dp_pipeline(dense, DPStandardScaler()).fit(FRAME[["town"]])
 
 
 def test_the_cure_for_a_column_of_numbers_and_texts_loses_the_texts_alone():

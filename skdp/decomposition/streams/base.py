@@ -33,7 +33,10 @@ from skdp.privacy.plan import PrivacyCost
 # ------------------------------
 # Updates of a matrix, for a stream or a shard.
 
-_NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
+_NO_SUCH_CELL = (
+    "rows and columns must be integers, indices of a matrix of shape {} from 0, as "
+    "pandas.Index(known_ids).get_indexer(ids) makes of any ids."
+)
 _NOT_FINITE = "values must be finite."
 _BUSY = (
     "an update or a release has not finished, and was perhaps interrupted, so that another call "
