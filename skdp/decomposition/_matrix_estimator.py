@@ -588,12 +588,12 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
     loss = float((1 - result.unclipped) * (1 - explained))
     part, multiple = result.far_rows
     if part and result.row_norm:
-        # Clipping removes at least `removed` of the mean squared norm, and leaves `left`, both in
-        # squared bounds.
+        # Clipping removes at least `removed` of the mean squared norm, and leaves `left`. Their
+        # unit is the squared norm to which rows are clipped.
         removed = part * (multiple**2 - 1)
         left = result.total / n_rows / result.row_norm**2
-        # At worst, all that the components leave unexplained belongs to far rows. Clipping has left
-        # at most one squared bound of each.
+        # At worst, all that the components leave unexplained belongs to far rows, whose fraction
+        # is `part`. Clipping has left at most one unit of each.
         unexplained = min((1 - explained) * left / part, 1.0)
         loss = max(loss, unexplained * removed / (removed + left))
     if not loss < _LEAST_CUT:

@@ -520,9 +520,9 @@ _SEEN, _FEW_ROWS, _FAR_ROW = 4.0, 4, 5.0  # benchmarks/diagonal_prior/flat.md
 
 
 def are_flat(variances: np.ndarray, noise_stds: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return which columns count as constant: noise hides their variance, and is small.
+    """Return which columns count as constant: their variance is hidden by noise, which is small.
 
-    It is small if it shows the variances of most other columns clearly. Scaled to variance 1, a
+    Noise is small if it shows the variances of most other columns clearly. Scaled to variance 1, a
     constant column would be a principal component of variance 1.
     """
     is_seen = variances > _SEEN * noise_stds

@@ -117,7 +117,7 @@ _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Replace each number by the smallest one up to it, and negative numbers by 0."""
+    """Replace each number by the smallest of it and all before it; raise negative numbers to 0."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 

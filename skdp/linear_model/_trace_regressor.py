@@ -337,8 +337,8 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        # The gradient and the vote of a step take one pass together. Standardizing may take one
-        # more.
+        # A step releases its gradient and its vote on the clip level in one pass. Standardizing may
+        # take one more pass.
         votes = {line.name for line in plan.releases if line.name.startswith(VOTE)}
         return None if most is None else most - len(votes) + 1
 

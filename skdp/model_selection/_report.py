@@ -434,7 +434,7 @@ def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
 
 
 def _note(complaints: dict[str, bool]) -> str:
-    """Join the complaints that apply."""
+    """Join the complaints whose value is True, for one sentence of the report."""
     return ", and ".join(complaint for complaint, applies in complaints.items() if applies)
 
 

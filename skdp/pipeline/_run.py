@@ -321,10 +321,10 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
 
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
-    """Return public rows like a step's result, with as many columns as it may have, or None.
+    """Return public rows with the type and the largest width of a step's result, or None.
 
     `configured` is the estimator of the step with its cost. `released` names the release that
-    decides how many columns it has. None means that the number of columns is not known.
+    decides how many columns the result has. None means that this number is not known.
     """
     if like is None or rules.is_passed_through(configured):
         return like

@@ -27,7 +27,7 @@ def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
     shape: tuple[int, ...] = ()
     with suppress(TypeError, ValueError):
         shape = np.shape(bounds)
-    # A tuple has all lower and all upper bounds, but two tuples in it could also be two columns.
+    # A tuple means (all lower bounds, all upper bounds), but two tuples in it could be two columns.
     is_tuple = isinstance(bounds, tuple)
     has_two_tuples = is_tuple and n_features == 2 and all(isinstance(one, tuple) for one in bounds)
     if shape != (n_features, 2) or (is_tuple and not has_two_tuples):

@@ -48,8 +48,8 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
-# Before columns are scaled, eigenvalues below this fraction of the largest eigenvalue of noise are
-# raised to it.
+# Before columns are scaled, eigenvalues are raised to at least this fraction of the largest
+# eigenvalue of noise.
 _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 

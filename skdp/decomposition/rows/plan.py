@@ -208,12 +208,12 @@ _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bou
 # For strong signals, rows are clipped to this quantile of their norms: 0.5 + `_QUANTILE_GROWTH` *
 # log(`_signal_to_noise` / `_SIGNAL_OF_MEDIAN`).
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# This quantile reaches `_NORM_QUANTILE` at some signal. For signals beyond, 1 minus the quantile is
-# inversely proportional to this power of the signal.
+# As the signal grows, the quantile of norms reaches `_NORM_QUANTILE`. For larger signals, 1 minus
+# the quantile is inversely proportional to this power of the signal.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
 # For a `_signal_to_noise` up to the first of `_WEAK_AND_STRONG`, rows are clipped to the quantile
-# `_LOWEST_QUANTILE` of their norms. Up to the second one, it rises to that for strong signals:
-# benchmarks/diagonal_prior/components.md, "Private bounds"
+# `_LOWEST_QUANTILE` of their norms. Up to the second one, the quantile rises to the one for strong
+# signals: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
 # With few components, noise costs less and clipping costs more. So the quantile of norms to which
 # `DPPCA` clips rows, for k components, is chosen as for a larger signal. The factor of the signal

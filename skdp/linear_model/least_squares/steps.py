@@ -317,7 +317,7 @@ _GAIN_STDS = 3.0  # not studied
 
 
 class Descent(NamedTuple):
-    """The mean `weights` of the last half of the iterates, and the noise variance of each weight.
+    """The mean `weights` of the last half of the iterates, and the noise variance of each mean.
 
     `gain` is the fraction of the variance that twice as many steps would explain in addition.
     """

@@ -228,7 +228,7 @@ def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
 
 
 def _plan_norm(spec: TraceSpec, number: int) -> Search:
-    """Plan the search for the median distance of matrices from center `number`; center 0 is 0."""
+    """Plan the search for the median distance of matrices from a center, which is 0 at first."""
     name, share = "matrix norm", _share_of_counts(n_halvings(len(SCALE_GRID)), spec)
     if number:
         name, share = f"{name} around center {number}", min(share, _LARGEST_SHARE_OF_NORM)

@@ -220,8 +220,8 @@ def mean_responses(batch: UserBatch) -> np.ndarray:
 _LEVEL_QUANTILE = 0.6  # not studied
 # A search rounds a size up to a grid point, on average by this factor.
 _ABOVE = 2.0**0.25  # not tuned
-# A search rounds the square root of a fraction up to that of a point of `PARTS`, on average by
-# half of their spacing.
+# A search rounds a fraction up to a point of the grid `PARTS`. Its square root grows by this
+# number, half of the spacing of the roots, on average.
 _HALF_A_PART = 0.5 / len(plans.PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
