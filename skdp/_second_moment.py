@@ -386,8 +386,9 @@ def attributes_of(
         "presence_": scales.presence,
         "unclipped_": unclipped,
         "left_": np.where(
-            varies & (not moment.is_in_bounds), np.clip(left, _LEAST_RATIO, 1.0), 1.0
+            moment.is_constant | moment.is_in_bounds, 1.0, np.clip(left, _LEAST_RATIO, 1.0)
         ),
+        "_is_scaled": ~np.broadcast_to(scales.are_hidden(), mean.shape),
         "feature_bounds_": moment.ends,
         "prior_weight_": prior_weight,
     }

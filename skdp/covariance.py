@@ -350,6 +350,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     def std_errors(self, target: Any, on: Any = None) -> np.ndarray:
         """Estimate standard errors of the coefficients of `regression`, due to noise and sampling.
 
+        They include the bias of clipping, for columns that predict linearly, with residuals that
+        are independent of the columns: what long tails do beyond the clipping is not released.
+
         Parameters
         ----------
         target : str or int
@@ -372,9 +375,14 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         fit, columns = self._regress(target, on)
         denoising.check_visible(fit)
         involved = [*columns, self._place("target", target)]
-        presence, left = self.presence_[involved], self.left_[involved]
-        n_rows, unclipped = self.n_samples_seen_, self.unclipped_
-        return denoising.coefficient_errors(fit, n_rows, presence, unclipped, left)
+        if not self._is_scaled[involved[-1]]:
+            warn_of_privacy(
+                f"Standard errors may be far too small: noise hides the scale of {shown(target)}, "
+                "so that clipping may have taken most of it. Fit with a larger epsilon."
+            )
+        of_columns = self.presence_, self.left_, self._is_scaled
+        facts = (fact[involved] for fact in of_columns)
+        return denoising.coefficient_errors(fit, self.n_samples_seen_, self.unclipped_, *facts)
 
     def r2(self, target: Any, on: Any = None) -> denoising.Estimate:
         """Estimate R2 of `regression` on new rows: a function of released values.

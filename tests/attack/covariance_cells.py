@@ -24,6 +24,7 @@ RELEASED |= {
     "presence_",
     "unclipped_",
     "left_",
+    "_is_scaled",
     "feature_bounds_",
     "prior_weight_",
 }
