@@ -313,8 +313,8 @@ _PENALTY = 0.3  # benchmarks/covariance/covariance.md
 # Noise hides a direction along which the variance of the columns is below this many times the
 # largest eigenvalue of noise alone.
 _VISIBLE = 0.7  # benchmarks/covariance/intervals.md
-# If clipping leaves the fraction l of the variance of a target, it is assumed to leave this power of l
-# of its covariances. Of a rare column of 0 and 1 it is 1/2 for clipped entries, 1 for clipped rows.
+# If clipping leaves the fraction l of the variance of a target, it is assumed to leave this power
+# of l of its covariances. For rare ones it is 1/2 if entries are clipped, 1 if rows are.
 _SHRINKAGE = 0.8  # benchmarks/covariance/intervals.md
 # Quantiles of the normal law, for intervals of 95%.
 _ONE_SIDED, _TWO_SIDED = 1.645, 1.96  # not tuned
@@ -443,10 +443,10 @@ def coefficient_errors(
 
     Clipping leaves the fraction `left` of the variance of each column and of the target. It shrinks
     coefficients by the weight `unclipped` of rows, and by what the target has lost, if losses of
-    columns do not explain it. It raises the coefficient of a clipped column by one over the root of
-    its fraction at most, by the Cauchy-Schwarz inequality, and by any factor if the scale of the column
-    is unknown. The larger bias, and a normal error, give the interval (T. Armstrong, M. Kolesar,
-    2018, :doi:`10.3982/ECTA14434`).
+    columns do not explain it. It divides the coefficient of a clipped column by the root of its
+    fraction at least, by the Cauchy-Schwarz inequality, and by any number if its scale is unknown.
+    The larger bias, and a normal error, give the interval (T. Armstrong, M. Kolesar, 2018,
+    :doi:`10.3982/ECTA14434`).
     """
     noise = found.noise.of_products(found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
