@@ -1,5 +1,7 @@
 """A search for a size that ends at an end of its grid gives a warning about units."""
 
+import re
+
 import numpy as np
 import pytest
 from told import lines_warned_by
@@ -51,9 +53,11 @@ def users(model, x_size, y_size):
 )
 def test_norms_of_rows(make):
     assert rows(make(), 1.0) == []
-    for size, extreme in ((1e-15, "at 1e-12, the smallest"), (1e15, "at 1e+12, the largest")):
+    # Where rows of zeros are left out of the quantile, too large rows are told together with them.
+    large = "at 1e.12, the largest|probably 0, or beyond 1e.12"
+    for size, extreme in ((1e-15, "at 1e-12, the smallest"), (1e15, large)):
         told = rows(make(), size)
-        assert any(extreme in one for one in told), told
+        assert any(re.search(extreme, one) for one in told), told
         assert all("in the units of X" in one for one in told)
 
 
