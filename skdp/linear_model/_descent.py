@@ -164,17 +164,10 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    Parameters
-    ----------
-    refined : tuple of float
-        A share and a noise, which determine the number of finer searches, one to three: as many as
-        the share allows with this noise.
-    precision : float
-        Wanted noise of a count, as a fraction of the units; so are all other noises here.
-    limits : tuple of float
-        Limits of the share.
-    useless : float, default=inf
-        Nothing is planned if the noise of a count exceeds this.
+    Noise is that of a count, as a fraction of the units. A search has the share that gives its
+    noise the value `precision`, within `limits`. Nothing is planned if its noise would exceed
+    `useless`. There are one to three finer searches: as many as the first number of `refined`, a
+    share, allows with a noise of its second number.
     """
     if not spec.fit_intercept:
         return ()
@@ -328,12 +321,21 @@ def calibration_of(
     ----------
     sums : ndarray of shape (3,)
         Released means of the products.
+    noise_std : float
+        Standard deviation of their noise.
     size : float
         Expected root mean square of the predictions.
     weights_noise : float
         Standard deviation of the noise of a prediction.
     off_center : float
         Fraction of the responses that differ from the center.
+    bounds : tuple of float
+        Bounds of the predictions and of the responses in the products.
+
+    Returns
+    -------
+    Calibration
+        The factor of the predictions, their mean error, and what they explain.
     """
     prediction_bound, response_bound = bounds
     product, square, mean = sums

@@ -130,16 +130,11 @@ def plan_scales_by_share(
 
 
 def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float) -> ScaleReleases:
-    """Plan all releases in order.
+    """Plan all releases in order, from the shares of the budget that they get.
 
-    Parameters
-    ----------
-    sizes : float
-        Share of the histograms of entries by sign and size.
-    places : float
-        Share of the histograms of entries within intervals.
-    moments : float
-        Share of the moments; it includes `places`, as these histograms may not be needed.
+    `sizes` is the share of the histograms of entries by sign and size, `places` that of the
+    histograms of entries within intervals. The share `moments` of the moments includes `places`,
+    as these histograms may not be needed.
     """
     if not spec.cost.is_private:
         return _plan_exact(spec, sizes + moments)

@@ -80,14 +80,9 @@ def warnings_for_fit(
 ) -> Iterator[str]:
     """Warn of hidden or unlike columns, rare classes and small gains, from released values.
 
-    Parameters
-    ----------
-    fractions : ndarray of shape (n_classes,)
-        Noisy frequencies of the classes.
-    gain : float
-        1 minus the ratio of the log loss of the model to that of the class frequencies.
-    is_sure : bool
-        Whether released losses show that the fit finds even the rarer one of two classes.
+    `fractions` are noisy frequencies of the classes. The `gain` is 1 minus the ratio of the log
+    loss of the model to that of the class frequencies. The fit `is_sure` if released losses show
+    that it finds even the rarer one of two classes.
     """
     units = spec.unit.counted
     if gain < CLEAR_GAIN and not whitening.is_clear:
@@ -237,19 +232,9 @@ def descend(
 ) -> tuple[Scores, Path]:
     """Take all gradient steps on whitened rows, each of which releases one gradient.
 
-    Parameters
-    ----------
-    plan : tuple of Release
-        The release of each step.
-    start : ndarray of shape (n_features + 1, n_columns)
-        Weights of whitened rows; the last row has the intercepts.
-
-    Returns
-    -------
-    scores : Scores
-        Scores by the mean weights of the last half of the steps.
-    path : Path
-        Mean weights and mean released gradient of the last half of the steps.
+    Weights have the shape (n_features + 1, n_columns); the last row has the intercepts. The result
+    is the mean of the last half of the steps: scores by the mean weights, and a path of the mean
+    weights and the mean released gradient.
     """
     white, n_classes = records.whitening, spec.n_classes
     # Step length and momentum follow from the moment and public facts, before the first step.
@@ -298,10 +283,7 @@ def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
     the rest spread evenly over the other classes. With a factor of 1, its gradient is clipped if p
     is below 1/2. The level grows with the factor, up to the longest possible gradient.
 
-    Parameters
-    ----------
-    clip_norm : float
-        Norm to which whitened rows are clipped: `factor` times their root mean square norm.
+    Whitened rows are clipped to `clip_norm`, which is `factor` times their root mean square norm.
     """
     # With more than two classes, the residuals of the wrong classes add to the norm.
     longer = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
@@ -369,17 +351,8 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
     The number of steps depends on the data, so this function is only for ``epsilon=inf``, where
     nothing is private.
 
-    Parameters
-    ----------
-    n_columns : int
-        Number of columns of weights: 1 for two classes, else the number of classes.
-    of_all : callable
-        Adds the sums of several owners of rows.
-
-    Returns
-    -------
-    ndarray of shape (n_features + 1, n_columns)
-        Weights; the last row has the intercepts.
+    The weights have the shape (n_features + 1, n_columns), with one column for two classes, else
+    one for each class; the last row has the intercepts. `of_all` adds the sums of several owners.
     """
     n_rows, size = view.n_rows, view.n_features
     mean = of_all(view.total()[0]) / n_rows
@@ -459,14 +432,8 @@ def read_once(
     """Read all rows once, before any release; refuse NaN and infinity.
 
     The same pass computes what the first release needs: counts of the norms of rows or, if the fit
-    releases no norm but begins with the sum of the rows, this sum.
-
-    Returns
-    -------
-    rows : LabeledRows
-        The rows, with the computed counts or sum.
-    digest : bytes or None
-        Hash of the rows, if the noise is seeded.
+    releases no norm but begins with the sum of the rows, this sum. They are stored with the rows;
+    beside the rows it returns their hash, if the noise is seeded.
     """
     is_counted, bound = logistic_plan.plan_norm(spec) is not None, clip_norm(spec)
     is_summed = spec.begins_with_total and not is_counted

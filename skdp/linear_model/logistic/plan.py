@@ -267,15 +267,10 @@ def whitening_of(
 ) -> Whitening:
     """Return the whitening by a noisy second moment; it uses released values only.
 
-    Eigenvalues of the covariance below the largest one of pure noise are raised to it. The mean is
-    shrunk toward 0 by its noise. The `clip_norm` is the root mean square norm of whitened rows.
-
-    Parameters
-    ----------
-    moment : ndarray of shape (n_features + 1 + n_classes, n_features + 1 + n_classes)
-        Mean outer product of rows, each with a `constant` and weighted labels appended.
-    noise_std : float
-        Standard deviation of the noise of a diagonal entry.
+    The moment is the mean outer product of rows, each with a `constant` and weighted labels
+    appended, and `noise_std` the standard deviation of the noise of a diagonal entry. Eigenvalues
+    of the covariance below the largest one of pure noise are raised to it. The mean is shrunk
+    toward 0 by its noise. The `clip_norm` is the root mean square norm of whitened rows.
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
     noisy_mean = moment[:n_features, n_features] / constant
@@ -314,23 +309,11 @@ def start_of(
     """Take a Newton step from constant predictions, the class frequencies.
 
     The step is exact for equally frequent classes; for a rare class its length is capped.
+    If released class frequencies are `counted`, with their noise std, they are averaged with those
+    from the moment. `beside` is the result of `weights_beside`.
 
-    Parameters
-    ----------
-    beside : tuple of float
-        Result of `weights_beside`.
-    counted : tuple or None
-        Released class frequencies and their noise std, if there are any. They are averaged with
-        the frequencies from the moment.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_features + 1, n_columns)
-        Weights of whitened rows; the last row has the intercepts.
-    fractions : ndarray of shape (n_classes,)
-        Noisy class frequencies.
-    noise_std : float
-        Standard deviation of their noise.
+    Returns the weights of whitened rows, of shape (n_features + 1, n_columns), whose last row has
+    the intercepts; the noisy class frequencies; and the standard deviation of their noise.
     """
     constant, label_weight = beside
     n_features = len(whitening.mean)
@@ -462,18 +445,11 @@ def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, floa
     """Estimate from the start how much of the variance of the classes the rows explain.
 
     A direction is hidden if noise hides the variance of rows along it, else clear.
-
-    Returns
-    -------
-    total : float
-        Fraction of the variance of the classes that all directions explain.
-    clearest : float
-        Fraction that clear directions explain of the contrast of classes that they explain best.
-    hidden : float
-        Fraction that hidden directions explain.
-    started : float
-        Length of the start along hidden directions, relative to that of the best weights. The start
-        is too short, as whitened rows have a variance below 1 there.
+    The first three results are fractions of variance: of the classes, what all directions explain;
+    of the contrast of classes that clear directions explain best, what these explain; and of the
+    classes, what hidden directions explain. The last is the length of the start along hidden
+    directions, relative to that of the best weights. The start is too short, as whitened rows have
+    a variance below 1 there.
     """
     curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
     is_hidden, fractions = white.spread < 1, softmax(start[-1])

@@ -344,20 +344,12 @@ def descend(
     space of low-rank matrices (M. Zha, 2024, :arxiv:`2403.15999`), so that the noise has only the
     dimensions of this space. The schedule of clip levels and shares is ours.
 
-    Parameters
-    ----------
-    spread : float
-        Spread of the responses; inf without clipping.
-    quantile : float
-        Wanted fraction of unclipped gradients.
-    least_curvature : float
-        Least curvature of the loss, by which each step shrinks the noise of earlier steps.
-    least_ratio : float
-        Singular values below this multiple of the largest one of noise become 0.
-    least_part : float
-        Least length of a step with a noisy gradient, relative to its full length.
-    unexplained : float
-        Spread of the responses that coefficients may explain by chance; 0 ignores chance.
+    `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
+    fraction of unclipped gradients. By the curvature of the loss, at least `least_curvature`, each
+    step shrinks the noise of earlier steps. Singular values below `least_ratio` times the largest
+    one of noise become 0. A step with a noisy gradient has at least the fraction `least_part` of
+    its full length. Coefficients may explain the spread `unexplained` of the responses by chance;
+    0 ignores chance.
     """
     point, offset, variance = start.point, 0.0, start.noise_std**2
     dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
