@@ -334,7 +334,7 @@ _HINTS = {
     "logarithm, to a lower end above 0: numpy.log(numpy.clip(y, .01, None)).",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {containers.TIMES}"),
 }
-# Advice for X of one dimension.
+# Advice for X of one dimension, by a piece of the text of the error; the first that occurs counts.
 _OF_ONE_AXIS = {
     "could not": " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer.",
     "a sequence. T": "",  # rows of several lengths
@@ -403,7 +403,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
 
 
 def _is_foreign(error: Exception) -> bool:
-    """Return whether foreign code, such as a method of an entry, raised the error."""
+    """Return whether code outside `_KNOWN_CODE`, such as a method of an object in X, raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -156,8 +156,8 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
         Gains, such as 1 for items that a user chose later, all nonnegative. Users without gains are
         left out.
     y_score : array-like of shape (n_users, n_items)
-        Scores that rank the items; minus infinity for items that are not ranked, and earn
-        nothing.
+        Scores that rank the items. Items with minus infinity are not ranked, and do not count among
+        the first `k`.
     k : int
         Number of items that count, at least 1.
     seen : InteractionTable, {array-like, sparse matrix} of that shape, or None, default=None
@@ -203,8 +203,8 @@ def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float
         Gains, such as 1 for items that a user chose later, all nonnegative. Users without gains are
         left out.
     y_score : array-like of shape (n_users, n_items)
-        Scores that rank the items; minus infinity for items that are not ranked, and earn
-        nothing.
+        Scores that rank the items. Items with minus infinity are not ranked, and do not count among
+        the first `k`.
     k : int
         Number of items that count, at least 1.
     seen : InteractionTable, {array-like, sparse matrix} of that shape, or None, default=None
@@ -213,7 +213,8 @@ def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float
     Returns
     -------
     float
-        1 if all items with a gain are among the first `k` for every user; less if a user has more.
+        1 if every user's items with gains are all among the first `k`. It is below 1 if a user has
+        more than `k` such items.
 
     Notes
     -----

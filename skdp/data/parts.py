@@ -775,7 +775,7 @@ class RowParts(Parts, RowBlocks):
         return rows if selected is None else rows[selected.start :: selected.step]
 
     def cached(self, loaders: Iterable[Loader]) -> Self:
-        """Return a copy whose parts `loaders` load, with `function` applied already."""
+        """Return a copy that loads its parts by `loaders`, which return rows after `function`."""
         rows = copy(self)
         rows._seen = [BlockForm(is_sparse=self.is_sparse, names=self.feature_names)]
         rows._n_loaded, rows.function, rows.loaded_like = self.shape[1], None, None

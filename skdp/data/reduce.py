@@ -209,7 +209,10 @@ def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:
 
 
 def _largest_size(width: int) -> int:
-    """Return the size of the largest sum of a fit: the square of `width` + 2, at least 4096."""
+    """Return the number of entries of the largest sum of a fit, at least 4096.
+
+    It is a second moment of rows to which up to two columns are appended.
+    """
     return int(max(width + 2, 64) ** 2)
 
 

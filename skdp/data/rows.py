@@ -98,7 +98,8 @@ class _BaseBlock(SampleWeighted, ABC):
     def _computed_norms(self) -> np.ndarray: ...
 
     @abstractmethod
-    def _drop_rows(self, is_dropped: np.ndarray) -> None: ...
+    def _drop_rows(self, is_dropped: np.ndarray) -> None:
+        """Replace rows by 0 in sums, where 0 times NaN or infinity would be NaN."""
 
 
 class DenseBlock(_BaseBlock):

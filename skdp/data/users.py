@@ -135,7 +135,7 @@ class Users(BlockView):
         return [batch for block in self.by_block for batch in block]
 
     def blocks(self, group: range) -> Iterator[tuple[slice, list[tuple[slice, UserBatch]]]]:
-        """Yield the batches of consecutive blocks of users."""
+        """Yield the range of users of each block, and its batches, each with that same range."""
         for index in group:
             slots = slice(int(self.block_starts[index]), int(self.block_starts[index + 1]))
             yield slots, [(slots, batch) for batch in self.by_block[index]]

@@ -583,7 +583,8 @@ def warnings_for_factors(
 
 def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> Iterator[str]:
     """Warn if clipping loses much of the long rows, or if noise for long rows hides the others."""
-    # Clipping keeps the direction of a row: a fit loses only what components do not explain.
+    # Clipping shortens a row but keeps its direction. So what it removes is lost only as far as the
+    # components do not explain it.
     explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
     loss = float((1 - result.unclipped) * (1 - explained))
     part, multiple = result.far_rows

@@ -385,7 +385,8 @@ class OuterMatrices(SampleWeighted):
         elif issparse(factors) or order_of(factors) == "C":
             products = one_by_one(factors, basis)
         else:
-            # einsum adds multiples of whole columns, so that all entries of a column round alike.
+            # einsum adds multiples of whole columns, so that a row rounds alike wherever it stands.
+            # `never_single` doubles a single row; the copy is cut off again.
             columns = laid_out(never_single(factors)).T
             products = np.einsum("ji,jk->ki", columns, np.ascontiguousarray(basis)).T
             products = products[: len(factors)]

@@ -756,6 +756,6 @@ def opened(
 
 
 def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> NoiseSource:
-    """Return the source of noise; with a seed, the losses and the users key the noise, too."""
+    """Return the source of noise; with a seed, other losses or users have other noise."""
     keyed = (losses,) if people is None else (losses, people.codes)
     return NoiseSource(seed, () if seed is None else digests(*keyed))

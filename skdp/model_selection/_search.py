@@ -40,7 +40,7 @@ from skdp.privacy.plan import PrivacyCost
 
 # If a step has more fits than this, a search warns that its fits and its choice are not reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# Fraction of the share of a choice that the search for the clip level of losses gets.
+# The share of a choice pays first for the clip level of losses, with this fraction of it.
 _RANGE_SHARE = 0.1  # not studied
 # The clip level is this quantile of the ranges of rows' losses; with few rows a lower quantile.
 _LEVEL_QUANTILE = 0.75  # not studied

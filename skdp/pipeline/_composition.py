@@ -262,7 +262,10 @@ def _supervised(steps: Sequence[Step]) -> list[Any]:
 
 
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
-    """Make blocks finite and labels known, as no step may refuse a row after a release."""
+    """Replace values that a step might refuse, as no step may refuse a row after a release.
+
+    These are numbers that are not finite, and labels that are none of the classes.
+    """
     made = mapped_blocks(rows, finite)
     supervised = _supervised(steps)
     if supervised and isinstance(made, RowParts) and made.y is not None:

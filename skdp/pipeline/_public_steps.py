@@ -81,7 +81,8 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     made = _real(what, step, result, rows)
     others = public.rows
     if public_rows.have_categories(rows):
-        # Public rows have the categories of private rows, which must not decide on the form.
+        # The public rows have the categories of the private ones. Without these, the step must
+        # return the same form, or the form would show them.
         others = public_rows.without_categories(others)
     _check_form(what, is_same=form == _form_of(made) == _form_of(attempt(function, others)))
     return _finite_but_gaps(made, rows)

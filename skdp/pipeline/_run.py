@@ -321,10 +321,11 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
 
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
-    """Return public rows with the type and the largest width of a step's result, or None.
+    """Return public rows of the type and the largest width that the result of a step can have.
 
-    `configured` is the estimator of the step with its cost. `released` names the release that
-    decides how many columns the result has. None means that this number is not known.
+    They let the next step be planned without data. `configured` is the estimator of the step with
+    its cost, and `released` names the release that decides how many columns the result has. The
+    function returns None if this number is not known.
     """
     if like is None or rules.is_passed_through(configured):
         return like

@@ -382,8 +382,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         *others : PrivacySpent
             Records with the same unit and adjacency.
         same_unit : bool, default=False
-            Whether each record of a regression is one row of the other data with its response. If
-            so, costs of rows and of records compose to a cost of records. In matrix completion a
+            Whether the records of a regression are the rows of the other fit, each with its
+            response. If so, their costs compose to a cost of records. In matrix completion a
             record is one cell, not a row.
 
         Returns
@@ -500,7 +500,7 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
 
 
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
-    """Return the delta of a composition, and the sum of all tails, which this delta includes."""
+    """Return the delta of a composition, and the part of it that is summed tail probabilities."""
     tails = [record.delta_tail for record in records]
     # Each delta includes the tail of its own record. One delta is taken, and only the tails of the
     # other records are added.

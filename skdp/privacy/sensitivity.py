@@ -370,9 +370,9 @@ def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
 def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
 
-    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`, and :math:`y_{(k)}`, :math:`z_{(k)}` are
-    the k-th largest row norms. Sorted pairs have the largest sum of products. The bound is not
-    always attained.
+    This is for a `step` of 1, and grows with it. The change is at most `step` times
+    :math:`y_s z_t^T + y_t z_s^T`, and :math:`y_{(k)}`, :math:`z_{(k)}` are the k-th largest row
+    norms. Sorted pairs have the largest sum of products. The bound is not always attained.
     """
     pairs = zip(_two_largest(left_norms), _two_largest(right_norms), strict=True)
     return step * math.fsum(left * right for left, right in pairs)

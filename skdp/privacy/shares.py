@@ -119,7 +119,7 @@ class ShareLayout:
     mechanism: str
     shape: tuple[int, ...]
     std: float  # of one share of the noise; 0 without noise
-    step: float  # power of two; counts are multiples of it
+    step: float  # power of two; a count is a number of these steps
     limit: int  # bound of the noiseless sum of at most `n_units` units
     n_owners: int
 
@@ -133,7 +133,11 @@ class ShareLayout:
 
     @property
     def largest(self) -> int:
-        """Bound on the sum of the owners' counts: data and noise or, without noise, limbs."""
+        """Bound on the sum of the owners' counts.
+
+        With noise it holds the data and the largest noise of each owner. Without noise each owner
+        sends the 32-bit parts of exact numbers.
+        """
         return self.limit + _LARGEST_NOISE * self.n_owners if self.std > 0 else self.n_owners << 33
 
     @property

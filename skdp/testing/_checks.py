@@ -413,12 +413,12 @@ CHECKS: dict[Callable[[Subject], None], str] = {
 
 
 def privacy_checks() -> dict[str, str]:
-    """List the checks of estimators that are written on `skdp.privacy`.
+    """List the checks that estimators built with `skdp.privacy` must pass.
 
     Returns
     -------
     dict
-        Names of checks, each with its reason.
+        Names of checks, each with the rule that it tests.
 
     Examples
     --------

@@ -26,13 +26,13 @@ _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 _DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of a component's share for its singular value.
 _VALUE_SHARE = 0.05  # not studied
-# Number of extra columns of a basis. Long rows of a basis are shortened, to reduce noise. This
-# rotates components, which mostly stay in the span of a basis with extra columns. With ``delta=0``
-# there are none, as Laplace noise grows with the number of columns.
-_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# With a larger budget, a basis has more columns and, for second moments, there are more steps:
-# `_strength` over `_STRENGTH_PER_MORE` of each, and at most `_MOST_MORE`. For second moments
-# `_strength` contains the factor `_STRENGTH_OF_MOMENTS`.
+# Number of extra columns of a basis. Rows of a basis are clipped, which reduces noise but rotates
+# its columns. With extra columns, their span keeps most of the components. With ``delta=0`` there
+# are none, as Laplace noise grows with the number of columns.
+_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # the first: benchmarks/house/constants.md
+# Let m be `_strength` over `_STRENGTH_PER_MORE`, at most `_MOST_MORE`. A basis has at least m extra
+# columns and, for second moments, there are m more steps. For second moments `_strength` contains
+# the factor `_STRENGTH_OF_MOMENTS`.
 # benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # An iteration is better than noise on every entry if the numbers of rows and of columns are at
@@ -82,7 +82,10 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
 
 
 def _strength(spec: EntriesSpec) -> float:
-    """Divide the largest possible singular value by the noise of a product at the whole budget."""
+    """Divide the largest possible singular value by the noise of a product at the whole budget.
+
+    It is 0 where a larger budget adds neither columns nor steps.
+    """
     # The product is with a vector of equal entries. For a rectangular matrix, the noise is the
     # geometric mean over products from both sides.
     (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
@@ -144,7 +147,8 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
         return "input"
     if spec.solver != "auto":
         return spec.solver
-    # A product has less noise if the basis has more rows, so an iteration needs a large matrix.
+    # An iteration multiplies the matrix by bases. In a small matrix the noise of these products is
+    # too large.
     side = (min(spec.shape) ** 2 * max(spec.shape)) ** (1 / 3)
     is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
     if "input" in support.steps and not spec.cost.is_pure and is_small:
@@ -156,7 +160,7 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
 
 
 def _is_strong(spec: EntriesSpec) -> bool:
-    """Return whether a small second moment probably stands out from noise on all of its entries."""
+    """Return whether few columns have a second moment that stands out from noise on each entry."""
     n_rows, n_columns = spec.shape
     noise = spec.unit.whole(spec.shape) * math.sqrt(rank_of(spec))
     is_small = n_columns <= _LARGEST_MOMENT

@@ -201,7 +201,10 @@ _FAR = 10.0  # not tuned
 def decompose_guided(
     noisy: np.ndarray, noise_std: float, axis: np.ndarray, scaled_rows: int = 0, **asked: Any
 ) -> Factors:
-    """Decompose a released moment, guided by the mean direction `axis` if its moment is large."""
+    """Decompose a released second moment, along `axis`, the direction of the mean, if it is large.
+
+    It is not taken along the axis if columns are scaled, as `scaled_rows` asks of `decompose`.
+    """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if scaled_rows or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
         return decompose(noisy, noise_std, scaled_rows=scaled_rows, **asked)

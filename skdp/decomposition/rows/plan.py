@@ -101,7 +101,10 @@ def _is_exact(spec: RowsSpec) -> bool:
 
 
 def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
-    """Return the solvers that a mean may guide; if there are two, the released mean chooses one."""
+    """Return the solvers that may use the direction of the released mean.
+
+    If two solvers are returned, the released mean decides between them during the fit.
+    """
     n_rows, n_features = spec.shape
     has_default_steps = spec.n_iter == spec.n_oversamples == "auto"
     may_guide = spec.cost.is_private and spec.releases_mean and spec.center is None
@@ -110,7 +113,8 @@ def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
     if solver == "power":
         return ("power",) if has_default_steps else ()
     may_choose = spec.solver == "auto" and has_default_steps
-    # For d features, a second moment has d^2 noisy numbers, and an iteration a small multiple of d.
+    # Weak fits may iterate: for d features, a second moment has d^2 noisy numbers, and an iteration
+    # a small multiple of d.
     least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * spec.cost.mu < least * n_features
     is_wide = n_features >= _FEWEST_ITERATED_FEATURES
@@ -281,10 +285,14 @@ def norm_quantile(search: Search, spec: RowsSpec) -> float:
 
 
 def _quantile_of_signal(spec: RowsSpec) -> float:
-    """Return the quantile of the norms for the rows that are decomposed, if there are enough."""
+    """Return the quantile of the norms to which decomposed rows are clipped; it grows with signal.
+
+    There may be too few rows to find it: `norm_quantile` returns a nearer one then.
+    """
     weak, strong = _WEAK_AND_STRONG
     signal = raised_signal = _signal_to_noise(spec)
     if spec.is_pca and (rank := rank_or_none(spec.n_components)):
+        # With few components the quantile is that of a larger signal.
         most = max(_FEW_COMPONENTS / max(rank - 1, 1), 1.0)
         raised_signal *= float(np.clip((signal / weak) ** 2, 1.0, most))
     growth = math.log(max(raised_signal, strong) / _SIGNAL_OF_MEDIAN)

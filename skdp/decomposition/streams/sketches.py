@@ -157,8 +157,8 @@ def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
     of prefix sums.
     """
     unit, sketches, correlation = spec.unit, spec.sketches, spec.correlation
-    # Rounding may add one step to the change of each cell that is promised. It cannot take an
-    # update beyond its bound.
+    # A promised change of a cell may grow by one step when values are rounded. The clipped values
+    # of an update do not: their bound is a multiple of the step.
     step = count_unit / sketches.right.unit
     if isinstance(unit, ResolvedFrobeniusChange):
         change = unit.change + step * math.sqrt(math.prod(sketches.shape))

@@ -80,7 +80,11 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_fit(
     spec: LeastSquaresSpec, scales: Scales, descent: Descent, *, doubt: str, off_center: float
 ) -> Iterator[str]:
-    """Warn of hidden features, weak predictions or too few steps, from released values."""
+    """Warn of features hidden by noise, weak predictions or too few steps, from released values.
+
+    `doubt` is the reason to distrust predictions, or empty, and `off_center` the fraction of the
+    responses that differ from their center.
+    """
     are_hidden = scales.are_hidden() & spec.cost.is_private
     yield from warnings_for_columns(
         scales,

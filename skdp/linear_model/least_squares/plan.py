@@ -71,13 +71,14 @@ _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 # From this strength on, clip levels of entries and whitened rows grow with the root of the
 # strength, so that clipping long tails costs no more than noise. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
-# Number of histograms of gradient sizes; they are released in steps that are spread evenly over
-# this first fraction of all steps.
+# `_N_SIZES` histograms of gradient sizes are released, in steps that are spread evenly over the
+# first `_LAST_SIZES` of all steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
-# A release tells how well a prior predicts. Its wanted noise, as a fraction of the number of
-# records times its clip level; limits of its share; and its share if records are too few for
-# coefficients. Its clip level is the number of units times mu, divided by `_PER_PRODUCT`, within
-# limits: benchmarks/least_squares/prior.md.
+# A release tells how well a prior predicts. `_AGREED` is its wanted noise, as a fraction of the
+# number of records times its clip level; `_OF_AGREEMENT` has the limits of its share, and
+# `_OF_AGREEMENT_ALONE` is its share if records are too few for coefficients. Its clip level is the
+# number of units times mu, divided by `_PER_PRODUCT`, within `_PRODUCT_LIMITS`:
+# benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
 _MOMENT = "response moment"

@@ -131,9 +131,10 @@ def release_factor(
     """Release the losses of the scores times each of `FACTORS`; return the best factor, and a gain.
 
     The gain is a lower bound of the loss that the model saves, relative to the loss of constant
-    predictions, the class frequencies. Their noise, of standard deviation `fraction_std`, adds to
-    the loss. Released losses are averaged with a guess, a parabola in the factor t. All losses are
-    divided by t times the size of the scores, so that the guess is linear in t.
+    predictions, the class frequencies. Noise of the frequencies, of standard deviation
+    `fraction_std`, adds to the loss. Released losses correct a guess, which is a parabola in the
+    factor t. All losses are divided by t times the size of the scores, so that the guess is linear
+    in t.
     """
     kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
     total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))
@@ -144,8 +145,9 @@ def release_factor(
     # Scores save at most the log loss of the class frequencies.
     fractions = softmax(of_classes(scores.fractions))
     null_loss = max(float(entr(fractions).sum()), _TINY)
-    gain = curvature * (guess * scores.size) ** 2 / 2
-    bend = curvature * scores.size / (1 + gain / null_loss)
+    guessed_gain = curvature * (guess * scores.size) ** 2 / 2
+    # The guess is flattened, so that it never saves more than `null_loss`.
+    bend = curvature * scores.size / (1 + guessed_gain / null_loss)
     guessed = bend / 2 * (FACTORS - 2 * guess)
     unknown = (bend * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
     of_mean = unknown / max(unknown + variance, _TINY)

@@ -47,7 +47,7 @@ class Transform:
 
     @property
     def maps(self) -> trace_records.Maps:
-        """The maps of rows and of columns."""
+        """The matrices that map rows and columns of a design; None leaves them as they are."""
         return [self.row_map, self.column_map]
 
     def mapped(self, records: Records) -> Records:
@@ -116,7 +116,10 @@ _LARGEST_USABLE = 1e100  # not studied
 
 
 def standardized_by(scales: Scales, spec: TraceSpec) -> Transform:
-    """Return the map that gives features mean 0 and variance 1, by released scales."""
+    """Return the map that standardizes features by released scales, and clips them in private fits.
+
+    Features whose scale noise hides are clipped to a value of their own.
+    """
     center, multiplier = standardization(scales, spec, is_centered=spec.fit_intercept)
     center = None if center is None else center.reshape(spec.matrix_shape)
     largest = None

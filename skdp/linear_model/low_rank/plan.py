@@ -283,12 +283,14 @@ def covariance_bound(spec: TraceSpec) -> float:
         return _CLIP * math.sqrt(size)
     if not cost.is_private:
         return NO_CLIPPING
-    # Largest eigenvalue of noise, for clip level 1 and the largest share.
+    # Largest eigenvalue of noise, if rows are clipped to the root of `size` and the covariance has
+    # its largest share.
     change = sensitivity.second_moment(math.sqrt(size), spec.unit.adjacency, spec.rounding)
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2
     fraction = descents.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
-    # By Chebyshev's inequality, at most `fraction` of the rows are longer than the result.
+    # By Chebyshev's inequality, if entries have mean square 1, at most `fraction` of the rows are
+    # longer than the result.
     return 1 / math.sqrt(fraction) * math.sqrt(size)
 
 

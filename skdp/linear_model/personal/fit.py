@@ -95,7 +95,10 @@ def _moved(start: Start, gradient: np.ndarray) -> Start:
 
 
 def oriented_basis(matrix: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis of the columns, by QR without changes of sign."""
+    """Return the basis Q of a QR decomposition whose R has no negative diagonal entry.
+
+    A small change of the columns then changes no sign of the basis.
+    """
     basis, triangle = np.linalg.qr(matrix)
     return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
 
@@ -319,9 +322,9 @@ def choose_prior(
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
     # Votes by which a prior has to lead. A prior without a mix, that is, without directions outside
     # the representation, must lead by noise: to trust a noisy representation costs more than to
-    # distrust a good one. A large noise factor makes heads nearly 0, and must lead by more, as all
-    # useful priors share votes. If no prior is useful, chance favors heads that follow responses
-    # closely, so their priors need twice that lead.
+    # distrust a good one. Priors with a large noise factor, which makes heads nearly 0, must lead
+    # by more: the votes for a useful prior are divided among several. If no prior is useful, chance
+    # favors heads that follow responses closely, so their priors need twice that lead.
     mixes, factors = np.transpose(choices)
     lead_of_none = _LEAD_OF_NONE * users.n_users
     unmixed = _LEAD * noise_std + lead_of_none * (factors > 1)
