@@ -700,6 +700,8 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         n_samples, n_features = n_samples[0], math.prod(n_samples[1:])
     shape = np.asarray(like, object).shape if isinstance(like, list) else getattr(like, "shape", ())
     if n_features is None and shape:
+        if len(shape) == 1 and not isinstance(next(iter(like), None), str):
+            raise TypeError("like must have at least two dimensions, or hold texts.")
         n_features = math.prod(shape[1:])  # 1 for texts
     is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
     if isinstance(like, type) or not is_data:
@@ -708,7 +710,7 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
     refuse_repeated_names(like)
     if n_features is None:
-        raise TypeError("n_features must be given, or like, an X of any length with its columns.")
+        raise TypeError("n_features must be given, or like: an X of these columns, or ['a text'].")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)
     return int(n_samples), int(n_features), like
 

@@ -115,7 +115,7 @@ _INSTEAD = {
     ),
     **dict.fromkeys(("max_iter", "tol"), "Leave it out: no fit stops early. "),
     "memory": "Leave it out: a cache would reveal whether data are equal. ",
-    "privacy_unit": "Pass it to each private step. ",
+    "privacy_unit": "Pass it to each private step of a pipeline. ",
     "bounds": "Pass bounds of columns to a DPStandardScaler before it, in a DPPipeline, and those "
     "of entries to skdp.units.Entry. ",
     "cv": "Leave it out: candidates are judged on the rows that they are fitted to. ",
@@ -141,7 +141,7 @@ def named(method: F) -> F:
             expected.bind(*args, **kwargs)
         except TypeError as error:
             who, kinds = method.__name__, [*expected.parameters.items()][is_method:]
-            if is_method:
+            if is_method and args:
                 who = f"{getattr(args[0], '__name__', type(args[0]).__name__)}.{who}"
             unknown = {who.removesuffix(".__init__"), *kwargs} - {*expected.parameters}
             advice = {_INSTEAD.get(name.rpartition("__")[2], "") for name in unknown}

@@ -48,7 +48,7 @@ TIMES = (
     ".dt.days with pandas, or by (polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() "
     "with polars; durations by .dt.total_seconds(), and periods after .dt.to_timestamp()."
 )
-TIMES_IN_Y = f"y holds dates. {TIMES}"
+TIMES_IN_Y = f"y holds dates, times or durations. {TIMES}"
 NO_RESPONSES = (
     "y holds texts, or other objects that are no numbers, but a regression needs numbers. Convert "
     "texts by pandas.to_numeric(y), and decimal commas by pandas.read_csv(path, decimal=','); if "

@@ -443,9 +443,9 @@ def coefficient_errors(
 
     Clipping leaves the fraction `left` of the variance of each column and of the target. It shrinks
     coefficients by the weight `unclipped` of rows, and by what the target has lost, if losses of
-    columns do not explain it. It divides the coefficient of a clipped column by the root of its
-    fraction at least, by the Cauchy-Schwarz inequality, and by any number if its scale is unknown.
-    The larger bias, and a normal error, give the interval (T. Armstrong, M. Kolesar, 2018,
+    columns do not explain it. It multiplies the coefficient of a clipped column by at most one over
+    the root of its fraction, by the Cauchy-Schwarz inequality, and by any number if its scale is
+    unknown. The larger bias, and a normal error, give the interval (T. Armstrong, M. Kolesar, 2018,
     :doi:`10.3982/ECTA14434`).
     """
     noise = found.noise.of_products(found.residual)[:-1, :-1]

@@ -162,7 +162,7 @@ class GridCounts(NamedTuple):
     grid: np.ndarray
     up_to_points: np.ndarray
     n_units: int
-    # Whether only units with the value 0 are behind the last but one point.
+    # Whether units with the value 0, and those beyond the grid, are behind the last but one point.
     has_zeros_last: bool = False
 
     @classmethod
@@ -243,10 +243,8 @@ _FITTED_NOISE = 0.5  # not studied
 # target count, if there is one.
 _NEAR_TARGET = 2.0  # benchmarks/search/halvings.md
 #: A search finds a quantile reliably if the number of units above it is at least this many times
-#: the noise std of a count.
+#: the noise std of a count. It skips zeros if the number of other units is as large.
 COUNT_MARGIN = 4.0  # not studied
-# A search skips zeros if the count of the other units is at least this many noise stds.
-_SHOWN = 2.0  # benchmarks/diagonal_prior/tails.md, "Rows of zeros"
 # A point of the grid whose odds are below this fraction of the largest odds is ruled out.
 _RULED_OUT = 0.01  # not tuned
 # Quantiles of the odds of points are taken at slightly smaller fractions, by this part of them:
@@ -317,6 +315,9 @@ class GridSearch:
         # A count up to the last point would decide nothing: that point is the result if no other
         # is.
         places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
+        if self._skips_zeros and not len(self._places):
+            # The count up to the end of the grid is that of all units that are not 0.
+            places[-1] = len(self._odds) - 2
         self._places = np.vstack([self._places, places])
         return places
 
@@ -333,7 +334,7 @@ class GridSearch:
             counts = np.maximum.accumulate(self._noisy.ravel()[first])
         else:
             counts = self._fitted(points)
-        if self._skips_zeros and counts[-1] > _SHOWN * noise_std:
+        if self._skips_zeros and counts[-1] > COUNT_MARGIN * noise_std:
             self.n_sought = float(counts[-1])
         self.counted = points, counts
         is_reached = self._is_reached(counts)

@@ -135,7 +135,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             for flaw in set_by_the_whole(self.estimator):
                 raise ValueError(f"estimator: {flaw}")
         # The steps of a Pipeline share the budget in proportion to theirs; it has none itself.
-        for name in own_budget(self.estimator).keys() - own_budget(self).keys():
+        for name in sorted(own_budget(self.estimator).keys() - own_budget(self).keys()):
             warn_of_privacy(
                 f"{name}={getattr(self.estimator, name):g} of the estimator is not used: all fits "
                 f"and the choice share {name}={getattr(self, name):g} of {type(self).__name__}. "

@@ -400,20 +400,22 @@ def warnings_for_columns(
 ) -> Iterator[str]:
     """Warn of columns that have no entries or lie beyond their bounds, and of other hidden columns.
 
-    `which` tells the hidden columns. An end of 0 is usual, as of rare counts, and does not count.
+    `which` tells the hidden columns of which a third is too many. A single one is named only if it
+    lies beyond its bounds. An end of 0 is usual, as of rare counts, and does not count.
     """
     is_empty = np.asarray(scales.presence < _NO_ENTRIES * scales.presence_std)
     is_empty &= scales.presence_std < _LITTLE_NOISE
-    is_beyond = scales.are_hidden() & spec.cost.is_private & ~is_empty & (spec.interval is not None)
-    if spec.interval is not None:
+    is_beyond = np.zeros_like(which)
+    if spec.interval is not None and spec.cost.is_private:
         low, high = spec.interval
         place = (2 * scales.center - low - high) / (high - low)
-        is_beyond &= (np.abs(place) > _BEYOND) & (np.where(place > 0, high, low) != 0)
+        is_beyond = scales.are_hidden() & ~is_empty & (np.abs(place) > _BEYOND)
+        is_beyond &= np.where(place > 0, high, low) != 0
     if is_beyond.any():
         yield (
-            f"Models can hardly use {spec.named(is_beyond)}: most entries are at an end of the "
-            "bounds, or beyond it, where they are clipped. If entries exceed the bounds, pass "
-            "wider ones."
+            f"Most entries of {spec.named(is_beyond)} seem to be at an end of the bounds, or "
+            "beyond it, where they are clipped: models may miss how they vary. If entries exceed "
+            "the bounds, pass wider ones."
         )
     if is_empty.any():
         yield (
