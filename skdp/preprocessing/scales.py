@@ -391,8 +391,9 @@ def warnings_for_hidden(
 
 # A column is without visible entries if their part is below this many standard deviations of its
 # noise, which is little. A hidden column is at an end of its bounds if its center is farther than
-# `_BEYOND` from their middle, in half widths. Not studied.
-_NO_ENTRIES, _LITTLE_NOISE, _BEYOND = 4.0, 0.1, 0.99
+# `_BEYOND` from their middle, in half widths; a fit warns of it if at least the fraction
+# `_SOME_BEYOND` of the columns is, as nearly constant columns are, too. Not studied.
+_NO_ENTRIES, _LITTLE_NOISE, _BEYOND, _SOME_BEYOND = 4.0, 0.1, 0.99, 0.1
 
 
 def warnings_for_columns(
@@ -400,8 +401,8 @@ def warnings_for_columns(
 ) -> Iterator[str]:
     """Warn of columns that have no entries or lie beyond their bounds, and of other hidden columns.
 
-    `which` tells the hidden columns of which a third is too many. A single one is named only if it
-    lies beyond its bounds. An end of 0 is usual, as of rare counts, and does not count.
+    `which` tells the hidden columns of which a third is too many; a tenth is, if they lie beyond
+    their bounds. An end of 0 is usual, as of rare counts, and does not count.
     """
     is_empty = np.asarray(scales.presence < _NO_ENTRIES * scales.presence_std)
     is_empty &= scales.presence_std < _LITTLE_NOISE
@@ -411,6 +412,7 @@ def warnings_for_columns(
         place = (2 * scales.center - low - high) / (high - low)
         is_beyond = scales.are_hidden() & ~is_empty & (np.abs(place) > _BEYOND)
         is_beyond &= np.where(place > 0, high, low) != 0
+        is_beyond &= np.mean(is_beyond) >= _SOME_BEYOND
     if is_beyond.any():
         yield (
             f"Most entries of {spec.named(is_beyond)} seem to be at an end of the bounds, or "

@@ -570,6 +570,9 @@ def test_what_is_right_is_not_warned_of():
     bounded = DPStandardScaler(**FILLED)
     bounded.fit(MANY.where(MANY > 8))
     bounded.fit(MANY.assign(visits=0.0))  # as counts that are nearly always 0
+    flags = np.zeros((4000, 12))
+    flags[:, 0] = 1.0  # one of many is nearly always 1
+    DPStandardScaler(bounds=(0, 1), epsilon=4.0).fit(flags)
     DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}, epsilon=4.0).fit(X, Y)
 
 
