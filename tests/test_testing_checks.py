@@ -303,7 +303,7 @@ MISTAKES = {
 # What is told of it, in words.
 WORDS = {
     CountsTheLastOften: r"AssertionError: sum moved \d+\.?\d* times its declared sensitivity$",
-    TooLarge: r"far: counts moved only 0\.\d+ times its declared sensitivity$",
+    TooLarge: r"far: counts moved only 0\.\d+ times its declared sensitivity\.",
     MeanAsId: r": _id differs in two fits that have to be the same$",
     KINDS["nested cache"]: rf": a fit has changed {__name__}\.CACHE$",
     KINDS["cache of calls"]: rf": a fit has changed {__name__}\.cached$",

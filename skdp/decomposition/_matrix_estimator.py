@@ -555,7 +555,7 @@ def warnings_for_factors(
         warnings += _warnings_for_long_rows(result, wanted, spec.shape[0])
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
-            f"Beside the mean, at most {result.left_signal:.1%} of left_components_ is signal: "
+            f"Apart from the mean, at most {result.left_signal:.1%} of left_components_ is signal: "
             "noise that hides a whole row also hides its coordinates, so the reconstruction of "
             "each row is near the mean, however many rows there are. If you need components_, use "
             "skdp.DPTruncatedSVD, which spends the whole budget on components."

@@ -124,7 +124,9 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
     """Return a record of zeros with the layout of `like`, and the names of its features."""
     if like is None:
         if n_features is None:
-            raise TypeError("n_features must be the number of features, unless like is an X.")
+            raise TypeError(
+                "Pass n_features, the number of features, or like, an X of public rows."
+            )
         shape = (1, int(n_features))
         return csr_array(shape) if sparse else np.zeros(shape), None
     if sparse:

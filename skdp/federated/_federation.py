@@ -364,7 +364,7 @@ def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[
         return (1,) * owners
     if n_rows is None:
         raise TypeError(
-            "n_rows must be the number of rows of all owners together with unit='row', got None."
+            "With unit='row', n_rows must be the number of rows of all owners, got None."
         )
     if not isinstance(n_rows, Iterable):
         check_scalar(n_rows, "n_rows", Integral, min_val=owners)

@@ -462,7 +462,7 @@ class Plan:  # numpydoc ignore=PR02
         least, most = _total(self.parts, min, share_of), _total(self.parts, max, share_of)
         if not np.greater(shares, 0).all() or not most <= 1 + SHARE_TOLERANCE:
             raise BudgetError(
-                "The shares of a plan must be positive and add to at most 1, got "
+                "The shares of a plan must be positive and add up to at most 1, got "
                 f"{sorted(set(shares))} with the sum {most!r}."
             )
         if most - least > SHARE_TOLERANCE:

@@ -493,8 +493,8 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
         raise ValueError(f"Only records of the same unit compose, got {sorted(units)}.")
     if not same_unit:
         raise ValueError(
-            "Only records of the same unit compose, got ['record', 'row']. If each record is a row "
-            "of the other data with its response, pass same_unit=True to compose."
+            "Only records of the same unit compose, got ['record', 'row']. If the records "
+            "are the rows of the other fit, each with its response, pass same_unit=True to compose."
         )
     return "record"
 

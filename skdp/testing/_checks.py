@@ -76,7 +76,8 @@ def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
     # An attack that moves nothing proves nothing.
     least = min(worst, key=worst.__getitem__)
     raise AssertionError(
-        f"no attack gets far: {least} moved only {worst[least]:.3g} times its declared sensitivity"
+        f"no attack gets far: {least} moved only {worst[least]:.3g} times its declared "
+        "sensitivity. If that is right, write a stronger attack."
     )
 
 

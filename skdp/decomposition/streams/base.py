@@ -595,8 +595,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         count_unit = self.value_unit_ * self._sketches.right.unit
         if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
             warnings.append(
-                "The factors are useless: sums of values, counted in small parts of the noise, are "
-                "near the largest int64, or exceed it. In a new stream, divide values by a "
-                "large public number, and keep privacy_unit as it is."
+                "The factors are useless: sums of values, as integers in units far below the "
+                "noise, are near the largest int64, or exceed it. In a new stream, divide values "
+                "by a large public number, but leave the bound in privacy_unit as it is."
             )
         return warnings
