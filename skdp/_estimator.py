@@ -698,11 +698,10 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
     if isinstance(n_samples, tuple) and len(n_samples) > 1 and n_features is None:
         like = np.zeros((1, *n_samples[1:])) if like is None else like
         n_samples, n_features = n_samples[0], math.prod(n_samples[1:])
-    shape = np.asarray(like, object).shape if isinstance(like, list) else getattr(like, "shape", ())
-    if n_features is None and shape:
-        if len(shape) == 1 and not isinstance(next(iter(like), None), str):
-            raise TypeError("like must have at least two dimensions, or hold texts.")
-        n_features = math.prod(shape[1:])  # 1 for texts
+    if n_features is None and len(getattr(like, "shape", ())) > 1:
+        n_features = math.prod(like.shape[1:])
+    if n_features is None and isinstance(like, list) and {*map(type, like)} == {str}:
+        n_features = 1  # a column of texts
     is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
     if isinstance(like, type) or not is_data:
         # The error names the type only: the value may be data.

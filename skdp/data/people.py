@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from types import NoneType
 from typing import Any, Self
@@ -217,11 +218,10 @@ def rounding_of_units(
 # Ids of people, and their checks.
 
 _KINDS_DIFFER = (
-    "The ids of users must be of one kind, all integers or all strings, and none may be missing; a "
-    "date is no id."
+    "The ids of users must be of one kind, all integers or all strings, and none may be missing."
 )
 # Kinds of ids that can be sorted.
-_KINDS = (str, bytes, int, UUID)
+_KINDS = (str, bytes, int, UUID, date)
 
 
 def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -258,13 +258,13 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
     if np.not_equal(ids, ids).any():
         return False
     if ids.dtype.kind != "O":
-        return ids.dtype.kind in "biuSU"
+        return ids.dtype.kind in "biuSUM"
     return all(issubclass(one, kind_of_ids(ids)) for one in set(map(type, ids)))
 
 
 def kind_of_ids(ids: np.ndarray) -> type:
     """Return the kind of the ids; NoneType for a kind that is not accepted."""
-    by_code = {"U": str, "T": str, "S": bytes, **dict.fromkeys("biuf", int)}
+    by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
     if ids.dtype.kind != "O":
         return by_code.get(ids.dtype.kind, NoneType)
     return next((kind for kind in _KINDS if isinstance(ids[0], kind)), NoneType)

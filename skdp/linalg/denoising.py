@@ -312,7 +312,7 @@ def _scaled(
 _PENALTY = 0.3  # benchmarks/covariance/covariance.md
 # Noise hides a direction along which the variance of the columns is below this many times the
 # largest eigenvalue of noise alone.
-_VISIBLE = 0.7  # benchmarks/covariance/intervals.md
+_VISIBLE = 1.5  # benchmarks/covariance/intervals.md
 # If clipping leaves the fraction l of the variance of a target, it is assumed to leave this power
 # of l of its covariances. For rare ones it is 1/2 if entries are clipped, 1 if rows are.
 _SHRINKAGE = 0.8  # benchmarks/covariance/intervals.md

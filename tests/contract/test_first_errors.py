@@ -442,10 +442,6 @@ SHOWN = {
         lambda: fitted(X).predict(NUMBERS.iloc[0]),
         r"or X\.to_frame\(\)\.T of a series that is a row",
     ),
-    "dates of visits as users": (
-        lambda: OF_USERS.fit(NUMBERS, users=pd.date_range("2020", periods=N)),
-        "all integers or all strings, .* a date is no id",
-    ),
     "a plan for texts": (
         lambda: make_dp_pipeline(HashingVectorizer(n_features=8), CLASSIFIER).plan(N, 1),
         r"of a list of texts pass like=\['any text'\]\.$",

@@ -356,6 +356,8 @@ def with_gaps(n):
     return {"age": age, "town": pa.array(towns), "spent": rng.normal(size=n)}
 
 
+# The responses are noise, of which a fit may warn.
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_dense_columns_of_categories_are_those_of_rows_in_memory(tmp_path):
     columns = with_gaps(3000)
     path = write(tmp_path / "a.parquet", row_group_size=1500, **columns)

@@ -383,7 +383,7 @@ def filled_by_zero(rows):
 
 
 def test_many_fits_and_guessable_seeds_are_warned_of():
-    with pytest.warns(PrivacyWarning, match="takes 6 fits of one step"):
+    with pytest.warns(PrivacyWarning, match="fits one step 6 times"):
         DPGridSearch(DPTraceRegressor(), {"n_iter": range(1, 7)}).fit(X, Y)
     with pytest.warns(PrivacyWarning, match="may be guessed"):
         DPGridSearch(DPPCA(), {"n_components": [1]}, random_state=1).fit(X)
