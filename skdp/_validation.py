@@ -397,8 +397,10 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
             advice = f" {containers.text_of_kinds(kinds, message, cures)}".rstrip()
-        if not advice and getattr(X, "ndim", 1) == 1:
-            advice = next((text for sign, text in _OF_ONE_AXIS.items() if sign in message), "")
+        # Attributes of a foreign object may raise errors with values, as well.
+        with suppress(Exception):
+            if not advice and getattr(X, "ndim", 1) == 1:
+                advice = next((text for sign, text in _OF_ONE_AXIS.items() if sign in message), "")
     return kind(message + advice)
 
 

@@ -371,6 +371,11 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         ValueError
             If noise hides a direction of the columns, along which coefficients are arbitrary, or
             the location of the target (`is_located_`).
+
+        Warns
+        -----
+        PrivacyWarning
+            If noise hides the scale of the target: the errors may be far too small then.
         """
         fit, columns = self._regress(target, on)
         denoising.check_visible(fit)

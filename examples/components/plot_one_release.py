@@ -60,7 +60,7 @@ for epsilon, ax in zip((0.25, 2.0), axes, strict=True):
 # the noise and of the sample, so that intervals of 95% hold the coefficients of all people.
 
 on = ["q2", "q3", "q4", "q5", "q6"]
-# sphinx_gallery_alt = "Five coefficients, with intervals at two epsilons around those of all people; the intervals at 1/4 are some three times as long as those at 2."
+# sphinx_gallery_alt = "Five coefficients, with intervals at two epsilons around those of all people; the intervals at 1/4 are one and a half to six times as long as those at 2."
 figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 everybody = (loadings.T @ loadings + np.eye(12)) / np.outer(own, own)
 truth = np.linalg.solve(everybody[1:6, 1:6], everybody[1:6, 0])
