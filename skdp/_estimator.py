@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp import _validation as checks
-from skdp.data.containers import refuse_masked, refuse_repeated_names
+from skdp.data.containers import refuse_repeated_names, refuse_unreadable
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
 from skdp.exceptions import BudgetError, warn_of_privacy, warnings_together
@@ -691,7 +691,7 @@ def plan_of(spec: Any, parts: Any) -> Plan:
 
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
     """Check the arguments of `plan`: the size of X, as two numbers or a shape, and `like`."""
-    refuse_masked(like)
+    refuse_unreadable(like)
     if getattr(n_samples, "shape", ()):
         raise TypeError("n_samples must be an int or a shape: pass X.shape, as no plan reads X.")
     # The shape of X may be passed as n_samples; the number of features may be that of `like`.

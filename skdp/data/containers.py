@@ -143,7 +143,7 @@ def checked_container(X: Any) -> Any:
     X = X if isinstance(X, np.ndarray) else with_text(UNREADABLE, partial(_as_array, X))
     if isinstance(X, np.ndarray) and X.dtype.names:
         raise ValueError(RECORDS)
-    refuse_masked(X)
+    refuse_unreadable(X)
     if issparse(X):
         with_text(INVALID_SPARSE, partial(_check_parts, X))
     return X
@@ -175,8 +175,13 @@ def is_collection(X: Any) -> bool:
     return hasattr(type(X), "__dask_graph__")
 
 
-def refuse_masked(X: Any) -> None:
-    """Refuse masked arrays, without reading entries."""
+def refuse_unreadable(X: Any) -> None:
+    """Refuse masked arrays, and objects whose attributes raise errors, which may show values.
+
+    No entries are read.
+    """
+    for name in ("ndim", "shape", "dtype"):
+        with_text(UNREADABLE, partial(getattr, X, name, None))
     if isinstance(getattr(X, "data", None) if issparse(X) else X, np.ma.MaskedArray):
         raise ValueError(MASKED)
 

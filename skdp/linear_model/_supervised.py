@@ -19,8 +19,8 @@ from skdp.data.containers import (
     NO_RESPONSES,
     TIMES_IN_Y,
     have_times,
-    refuse_masked,
     refuse_times,
+    refuse_unreadable,
     with_text,
 )
 from skdp.data.matrices import RankOneMatrices
@@ -91,7 +91,7 @@ class SupervisedEstimator(PrivateEstimator):
             return X, None
         if isinstance(X, RankOneMatrices):
             return X, X.matrix_shape
-        refuse_masked(X)
+        refuse_unreadable(X)
         if issparse(X) or getattr(X, "ndim", None) == 2:
             return X, None
         first = X[0] if isinstance(X, list | tuple) and len(X) else None
@@ -106,6 +106,7 @@ class SupervisedEstimator(PrivateEstimator):
     def _rows_of(self, X: Any) -> Any:
         """Return the checked rows of X for a fitted model; blocks are checked when read."""
         check_is_fitted(self)
+        refuse_unreadable(X)
         rows, shape = self._read(X)
         # With a side of 1, X of that shape may be several rows of features.
         if 1 not in self._shape and getattr(rows, "shape", None) == self._shape:

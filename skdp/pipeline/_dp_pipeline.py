@@ -29,7 +29,7 @@ from skdp._validation import (
     targets_of,
     with_parameters,
 )
-from skdp.data.containers import DICT, checked_container
+from skdp.data.containers import DICT, checked_container, refuse_unreadable
 from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import as_numbers, r2_of
@@ -382,6 +382,7 @@ class DPPipeline(
 
         Of transformed targets, predictions are mapped back.
         """
+        refuse_unreadable(X)
         (label, first), is_inverse = self.steps[0], name == "inverse_transform"
         if not is_inverse:
             refuse_kinds_of_categories(f"Step {label!r}", first, X, reads_values=True)

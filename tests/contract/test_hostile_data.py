@@ -135,6 +135,10 @@ def hostile(error):
         "a sequence": make("__len__", "__getitem__"),
         "a frame": make(columns=property(_raise), shape=entry_points.SHAPE),
         "a sparse frame": make(sparse=property(_raise)),
+        **{
+            f"an array that hides its {name}": make("__array__", **{name: property(_raise)})
+            for name in ("ndim", "shape", "dtype")
+        },
         "arrays in a list": [make("__array__") for _ in entry_points.X],
         "sequences in a list": [make("__len__", "__getitem__") for _ in entry_points.X],
         "a number in a column": column,
