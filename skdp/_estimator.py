@@ -350,10 +350,10 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     ) -> tuple[Any, Any, PrivacyBudget]:
         """Make the releases of `plan`, by default of a new one; return spec, result and budget."""
         plan = plan or plan_of(spec, self._plan(spec))
-        view, budget, generator = self._open(data, spec, plan)
+        view, budget = self._open(data, spec, plan)
         # Nothing is spent yet: if these warnings become errors, the fit costs nothing.
         warn(*self._public_warnings(spec, plan))
-        return spec, self._solve(spec, plan.parts, view, budget, generator), budget
+        return spec, self._solve(spec, plan.parts, view, budget), budget
 
     def _keep(self, spec: Any, result: Any, budget: PrivacyBudget) -> list[str]:
         """Set the fitted attributes; return warnings that follow from released values."""
@@ -391,7 +391,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Declare all releases, in order, from public facts."""
 
     @abstractmethod
-    def _solve(self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any) -> Any:
+    def _solve(self, spec: Any, plan: Any, view: Any, budget: Any) -> Any:
         """Make the planned releases, and compute the result from them."""
 
     @abstractmethod
@@ -408,20 +408,19 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         settings = checks.warnings_for_settings(spec.cost, counted, spec.n_units, seed)
         return [*settings, *self._warnings(spec, plan)]
 
-    def _open(
-        self, data: Data, spec: Any, plan: Plan
-    ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
-        """Return the view, the open budget, and the public random stream of the algorithm."""
+    def _open(self, data: Data, spec: Any, plan: Plan) -> tuple[Any, PrivacyBudget]:
+        """Return the view and the open budget."""
         view, digest = data
         if self._part is not None and self._part.party is not None:
-            return view, *self._part.party.open(plan, self._part.charge)
+            return view, self._part.party.open(plan, self._part.charge)
         seed = draw_seed(self.random_state)
         source = self._noise_source(seed, digest) if self._is_seeded else NoiseSource()
         what = f"{type(self).__name__}.fit, {spec.n_units} {spec.unit.counted}"
         budget = self._open_budget(plan, what, source)
+        budget.public_generator = algorithm_generator(seed)
         if isinstance(observer := OBSERVER.get(), Progress):
             observer.budget = budget
-        return view, budget, algorithm_generator(seed)
+        return view, budget
 
     def _n_passes(self, plan: Plan) -> int | None:
         """Estimate the number of passes over the data that a fit takes; None if unknown."""

@@ -682,9 +682,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         units = moments.units_of_bounds(spec, is_centered=self.assume_centered)
         return (moments.summed_moment(spec, view, units),)
 
-    def _solve(
-        self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any
-    ) -> tuple[dict[str, Any], Scales]:
+    def _solve(self, spec: Any, plan: Any, view: Any, budget: Any) -> tuple[dict[str, Any], Scales]:
         centered = self.assume_centered
         moment = moments.release_moment(plan, spec, view, budget, is_centered=centered)
         attributes, is_hidden = moments.attributes_of(moment, spec.prior, is_centered=centered)

@@ -233,7 +233,7 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
                 f"{spec.row_norm}. Use {spec.unit.remedy}."
             )
 
-    def _solve(self, spec, plan, rows, budget, generator):
+    def _solve(self, spec, plan, rows, budget):
         return solve_mean(spec, plan, rows, budget)
 
     def _set_attributes(self, result, spec):

@@ -107,9 +107,9 @@ class GlobalNoise(ClippedMean):
     """Takes its seed from numpy's global generator."""
 
     def _open(self, data, spec, plan):
-        opened, _, generator = super()._open(data, spec, plan)
+        opened, _ = super()._open(data, spec, plan)
         noise = NoiseSource(int(np.random.randint(2**31)))  # noqa: NPY002
-        return opened, PrivacyBudget.of(plan, noise), generator
+        return opened, PrivacyBudget.of(plan, noise)
 
 
 class SharedNoise(ClippedMean):
@@ -139,7 +139,7 @@ class CountsTheNull(ClippedMean):
 class ChoosesByTheData(ClippedMean):
     """Takes the way of an exact count, and releases a noisy one beside it."""
 
-    def _solve(self, spec, plan, rows, budget, generator):
+    def _solve(self, spec, plan, rows, budget):
         n_long = count_long(rows, spec.row_norm)
         budget.release(plan.long_rows, n_long)
         return release_mean(spec, way_for(plan, n_long, rows.n_rows), rows, budget)
@@ -148,9 +148,9 @@ class ChoosesByTheData(ClippedMean):
 class SavesWhatItSkips(ClippedMean):
     """Spends less where it releases less."""
 
-    def _solve(self, spec, plan, rows, budget, generator):
+    def _solve(self, spec, plan, rows, budget):
         budget.skip = lambda *releases: None
-        return super()._solve(spec, plan, rows, budget, generator)
+        return super()._solve(spec, plan, rows, budget)
 
 
 class SpendsTheTail(ClippedMean):

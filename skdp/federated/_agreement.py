@@ -295,10 +295,10 @@ def run_fit(
         return estimator, warnings
     estimator.n_features_in_ = math.prod(agreement.null.shape[1:])
     _set_names(agreement, estimator)
-    generator = algorithm_generator(agreement.seed)
     budget = opening(agreement.plan, charge=charge)
+    budget.public_generator = algorithm_generator(agreement.seed)
     with np.errstate(all="ignore"):
-        result = estimator._solve(agreement.spec, agreement.plan.parts, rows, budget, generator)
+        result = estimator._solve(agreement.spec, agreement.plan.parts, rows, budget)
         warnings = estimator._keep(agreement.spec, result, budget)
     return estimator, warnings
 
@@ -336,9 +336,11 @@ def party_of(
         step.n_features_in_ = X.shape[1]
         return spec, (view, lambda: None)
 
-    def _open(plan: Plan, charge: Any) -> tuple[PrivacyBudget, np.random.Generator]:
+    def _open(plan: Plan, charge: Any) -> PrivacyBudget:
         plan.check_memory()
-        return opening(plan, charge=charge), algorithm_generator(terms.seed)
+        budget = opening(plan, charge=charge)
+        budget.public_generator = algorithm_generator(terms.seed)
+        return budget
 
     def _spec(step: Any, like: Any) -> Any:
         return _spec_of_all(step, like)[0]

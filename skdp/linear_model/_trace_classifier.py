@@ -146,11 +146,7 @@ _HIDDEN = (
 
 
 def solve_trace_classes(
-    spec: TraceClassSpec,
-    plan: TraceClassReleases,
-    view: LabeledRows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: TraceClassSpec, plan: TraceClassReleases, view: LabeledRows, budget: PrivacyBudget
 ) -> Estimate:
     """Release norms, mean, class difference, gradients, and the sizes and losses of scores.
 

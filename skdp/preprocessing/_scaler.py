@@ -418,7 +418,7 @@ class DPStandardScaler(
                 f"{counted(spec.n_features, 'column')}. Use {_remedy(spec)}."
             )
 
-    def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any, generator: Any) -> Scales:
+    def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any) -> Scales:
         shape = spec.n_units, spec.n_features
         return column_scales.release_scales(plan, view, shape, spec.interval, budget)
 

@@ -327,6 +327,5 @@ class Party(NamedTuple):
     unit: str | None  # what is protected, if not the unit of the steps
     spec_of: Callable[[Any, Any], Any]  # takes a step, and rows like the rows of the step
     validate: Callable[[Any, Any, Any], Any]  # takes a step, X and y
-    # Opens the budget of a plan; returns it with the random stream of the algorithm.
-    open: Callable[..., tuple[PrivacyBudget, np.random.Generator]]
+    open: Callable[..., PrivacyBudget]  # opens the budget of a plan
     charge: Charge | None

@@ -50,9 +50,9 @@ def outcome(corner: Corner) -> str:
     estimator, open_own = corner.estimator, corner.estimator._open
 
     def _open(*arguments):
-        opened, budget, generator = open_own(*arguments)
+        opened, budget = open_own(*arguments)
         budgets.append(budget)
-        return opened, budget, generator
+        return opened, budget
 
     estimator._open = _open
     with warnings.catch_warnings(), np.errstate(all="raise"):

@@ -45,8 +45,8 @@ def altered(alter: Callable):
     open_own = PrivateEstimator._open
 
     def open_altered(estimator, data, spec, plan):
-        opened, *others = open_own(estimator, data, spec, plan)
-        return alter(opened, spec), *others
+        opened, budget = open_own(estimator, data, spec, plan)
+        return alter(opened, spec), budget
 
     with patch.object(PrivateEstimator, "_open", open_altered):
         yield

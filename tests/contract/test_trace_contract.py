@@ -59,9 +59,9 @@ def noiseless(estimator, X, y):
     open_own = estimator._open
 
     def _open(*arguments):
-        opened, budget, generator = open_own(*arguments)
+        opened, budget = open_own(*arguments)
         budget._publish = lambda release, value: value
-        return opened, budget, generator
+        return opened, budget
 
     estimator._open = _open
     with without_cut():

@@ -143,10 +143,11 @@ def solve(estimator, rows, shape, make_budget=RecordingBudget):
     spec = estimator._spec_of(shape, like=like)
     parts = estimator._plan(spec)
     budget = make_budget.of(plan_of(spec, parts), NoiseSource(SEED))
+    budget.public_generator = algorithm_generator(SEED)
     with np.errstate(all="ignore"):
         if isinstance(spec, RowsSpec):
             rows, _ = read_rows_once(spec, rows, is_seeded=False)
-        factors = estimator._solve(spec, parts, rows, budget, algorithm_generator(SEED))
+        factors = estimator._solve(spec, parts, rows, budget)
     return factors, budget
 
 

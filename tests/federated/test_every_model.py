@@ -71,9 +71,9 @@ def solved(federation, rows, y, kind):
     agreement = federation._agreement
     view = _agreement.view_of(agreement, rows, y)
     budget = kind.of(agreement.plan)
-    generator = algorithm_generator(agreement.seed)
+    budget.public_generator = algorithm_generator(agreement.seed)
     with np.errstate(all="ignore"):
-        agreement.estimator._solve(agreement.spec, agreement.plan.parts, view, budget, generator)
+        agreement.estimator._solve(agreement.spec, agreement.plan.parts, view, budget)
     return budget
 
 

@@ -155,12 +155,10 @@ class NoisyMatrix:
         left, right = self._public
         return basis, noisy - right @ (left.T @ basis), noise_std
 
-    def first_basis(
-        self, size: int, generator: np.random.Generator, *, is_symmetric: bool
-    ) -> np.ndarray:
+    def first_basis(self, size: int, *, is_symmetric: bool) -> np.ndarray:
         """Draw a random right basis; without noise, compute the leading right singular vectors."""
         if not self._is_exact:
-            return spectrum.random_basis(self.shape[1], size, generator)
+            return spectrum.random_basis(self.shape[1], size, self.budget.public_generator)
 
         def _matmul(basis: np.ndarray) -> np.ndarray:
             return self._without_public(self._multiply(basis, np.zeros(0))[0], basis)
@@ -170,7 +168,11 @@ class NoisyMatrix:
             return np.asarray(self._rows.rmatmul(basis) - right @ (left.T @ basis))
 
         return spectrum.leading_right_vectors(
-            _matmul, None if is_symmetric else _rmatmul, self.shape, size, generator
+            _matmul,
+            None if is_symmetric else _rmatmul,
+            self.shape,
+            size,
+            self.budget.public_generator,
         )
 
     def _without_public(self, product: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -391,12 +393,7 @@ def rotated(
 
 
 def solve_iteration(
-    matrix: NoisyMatrix,
-    plan: IterationReleases,
-    generator: np.random.Generator,
-    n_components: int,
-    *,
-    is_definite: bool,
+    matrix: NoisyMatrix, plan: IterationReleases, n_components: int, *, is_definite: bool
 ) -> Factors:
     r"""Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
 
@@ -418,19 +415,17 @@ def solve_iteration(
     """
     is_symmetric = isinstance(plan.products[0], Release)
     find = find_basis if is_symmetric else find_bases
-    bases = find(matrix, plan.products, generator)
+    bases = find(matrix, plan.products)
     core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
     return rotated(
         matrix, bases, core, n_components, is_symmetric=is_symmetric, is_definite=is_definite
     )
 
 
-def find_basis(
-    matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
-) -> Bases:
+def find_basis(matrix: NoisyMatrix, steps: Sequence[Release]) -> Bases:
     """Iterate from a random basis of a symmetric matrix; stop if it exceeds the coherence bound."""
     size = steps[0].shape[1]
-    basis = matrix.first_basis(size, generator, is_symmetric=True)
+    basis = matrix.first_basis(size, is_symmetric=True)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
     products = ProductAverage(n_averaged, is_gaussian=not matrix.is_pure)
     for number, product in enumerate(steps):
@@ -447,13 +442,11 @@ def find_basis(
     return Bases(basis, basis, n_above_noise, failed=False, noise_gram=len(basis) * covariance)
 
 
-def find_bases(
-    matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]], generator: np.random.Generator
-) -> Bases:
+def find_bases(matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]]) -> Bases:
     """Iterate from two random bases, one per side; stop if one exceeds the coherence bound."""
     size, n_averaged = steps[0][0].shape[1], min(matrix.n_averaged, len(steps))
-    left = spectrum.random_basis(matrix.shape[0], size, generator)
-    right = matrix.first_basis(size, generator, is_symmetric=False)
+    left = spectrum.random_basis(matrix.shape[0], size, matrix.budget.public_generator)
+    right = matrix.first_basis(size, is_symmetric=False)
     # The sides take turns: products of A with right bases, and of A' with left bases.
     bases, multiply = [right, left], (matrix.matmul, matrix.rmatmul)
     products = [ProductAverage(n_averaged, is_gaussian=not matrix.is_pure) for _ in bases]
@@ -487,13 +480,7 @@ def find_bases(
 # Deflation: one singular vector at a time.
 
 
-def solve_deflation(
-    matrix: NoisyMatrix,
-    plan: DeflationReleases,
-    generator: np.random.Generator,
-    *,
-    is_symmetric: bool,
-) -> Factors:
+def solve_deflation(matrix: NoisyMatrix, plan: DeflationReleases, *, is_symmetric: bool) -> Factors:
     r"""Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k).
 
     This is the scheme of M. Hardt and A. Roth (2013, :arxiv:`1211.0975`) for rank k, corrected: a
@@ -505,7 +492,7 @@ def solve_deflation(
     find = find_basis if is_symmetric else find_bases
     deflated, pairs = matrix, []
     for component in plan.components:
-        pair = find(deflated, component.products, generator)
+        pair = find(deflated, component.products)
         value, _ = deflated.core(component.core, pair.left, pair.right, is_symmetric=is_symmetric)
         pairs.append(pair)
         deflated = deflated.minus(value.item() * pair.left, pair.right)
@@ -563,11 +550,7 @@ def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Fac
 
 
 def solve_entries(
-    spec: EntriesSpec,
-    plan: EntryReleases,
-    raw: Rows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: EntriesSpec, plan: EntryReleases, raw: Rows, budget: PrivacyBudget
 ) -> Factors:
     """Release the means of the columns, the sum of squares, and the singular factors."""
     unit, solver = spec.unit, plan.solver
@@ -590,9 +573,9 @@ def solve_entries(
         squares = max(float(noisy) + shift, 0.0)
     matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)
     if isinstance(solver, DeflationReleases):
-        factors = solve_deflation(matrix, solver, generator, is_symmetric=unit.is_symmetric)
+        factors = solve_deflation(matrix, solver, is_symmetric=unit.is_symmetric)
     elif isinstance(solver, IterationReleases):
-        factors = solve_iteration(matrix, solver, generator, rank, is_definite=is_moment)
+        factors = solve_iteration(matrix, solver, rank, is_definite=is_moment)
     else:
         factors = (solve_moment if is_moment else solve_input)(matrix, solver, rank)
     return replace(

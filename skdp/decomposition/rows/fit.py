@@ -41,15 +41,11 @@ def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows,
 
 
 def solve_rows(
-    spec: RowsSpec,
-    plan: rows_plan.RowReleases,
-    raw: Rows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: RowsSpec, plan: rows_plan.RowReleases, raw: Rows, budget: PrivacyBudget
 ) -> Factors:
     """Release norms, means and factors; for mostly positive rows, the mean guides the solver."""
     if plan.center is not None:
-        return _solve_centered(spec, plan, plan.center, raw, budget, generator)
+        return _solve_centered(spec, plan, plan.center, raw, budget)
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
     facts = clipping_facts(plan.row_norm, rows.bound, spec, budget)
     usual, *guided = plan.branches.branches
@@ -57,22 +53,17 @@ def solve_rows(
     if usual.means:
         for_mean = rows if spec.mean_norm is None else clipped(raw, spec.mean_norm)
         if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
-            factors = solve_guided(spec, guided, rows, for_mean, budget, generator)
+            factors = solve_guided(spec, guided, rows, for_mean, budget)
             return replace(factors, **facts)
         mean, noise_std = release_mean(usual.means[0], for_mean, budget)
     elif isinstance(spec.center, np.ndarray):
         mean = spec.center
-    factors = solve_clipped(spec, usual.solver, rows, budget, generator)
+    factors = solve_clipped(spec, usual.solver, rows, budget)
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, **facts)
 
 
 def _solve_centered(
-    spec: RowsSpec,
-    plan: rows_plan.RowReleases,
-    center: Release,
-    raw: Rows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: RowsSpec, plan: rows_plan.RowReleases, center: Release, raw: Rows, budget: PrivacyBudget
 ) -> Factors:
     """Release a center, a second one if noise makes the first one rough, and the factors."""
     for_mean = clip_to_norm(raw, plan.mean_norm, spec.mean_norm, spec, budget)
@@ -91,7 +82,7 @@ def _solve_centered(
         rows = clip_to_norm(raw.centered(mean), search, spec.row_norm, spec, budget)
     # The noise of the center adds an error to the second moment of centered rows.
     decomposition = partial(decompose, center_error=spec.shape[0] * mean_std**2)
-    factors = solve_clipped(spec, branch.solver, rows, budget, generator, decomposition)
+    factors = solve_clipped(spec, branch.solver, rows, budget, decomposition)
     return replace(factors, mean=mean, **clipping_facts(search, rows.bound, spec, budget))
 
 
@@ -192,11 +183,7 @@ _VISIBLE = 3.0  # benchmarks/factorization/rows.md
 
 
 def solve_projection(
-    spec: RowsSpec,
-    plan: rows_plan.RowFactorReleases,
-    raw: Rows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: RowsSpec, plan: rows_plan.RowFactorReleases, raw: Rows, budget: PrivacyBudget
 ) -> Factors:
     """Release the components, the mean, and the rows projected on the components.
 
@@ -207,7 +194,7 @@ def solve_projection(
     the mean.
     """
     rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
-    factors = solve_clipped(spec, plan.components, rows, budget, generator)
+    factors = solve_clipped(spec, plan.components, rows, budget)
     factors = factors.leading(rank_of(spec))
     basis = factors.components.T
     mean, mean_std = release_mean(plan.mean, rows, budget)

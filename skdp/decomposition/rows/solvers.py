@@ -97,12 +97,7 @@ _LEVEL_ROWS = 1 << 14  # not studied
 
 
 def solve_power(
-    rows: Rows,
-    plan: rows_plan.PowerReleases,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
-    *,
-    is_exact: bool = False,
+    rows: Rows, plan: rows_plan.PowerReleases, budget: PrivacyBudget, *, is_exact: bool = False
 ) -> Factors:
     r"""Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p).
 
@@ -126,10 +121,10 @@ def solve_power(
             lambda left: transposed @ left - np.outer(center, left.sum(axis=0)),
             X.shape,
             size,
-            generator,
+            budget.public_generator,
         )
     else:
-        basis = spectrum.random_basis(rows.n_features, size, generator)
+        basis = spectrum.random_basis(rows.n_features, size, budget.public_generator)
     for step in plan.steps:
         (product, product_std), rows = release_step(step, rows, sample, budget, basis)
         basis = spectrum.orthonormal_basis(product)
@@ -193,11 +188,7 @@ _LEAST_FACTOR = 0.05  # not studied
 
 
 def solve_guided_power(
-    rows: Rows,
-    plan: rows_plan.PowerReleases,
-    budget: PrivacyBudget,
-    positive_mean: PositiveMean,
-    generator: np.random.Generator,
+    rows: Rows, plan: rows_plan.PowerReleases, budget: PrivacyBudget, positive_mean: PositiveMean
 ) -> Factors:
     r"""Find the leading directions, guided by the mean: time O(nnz p) a step, memory O(n + d p).
 
@@ -214,7 +205,7 @@ def solve_guided_power(
     ends = _FIRST_GROUP * (2 ** np.arange(1, n_groups + 1) - 1)
     groups = np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
     sample = rows.subsample(_LEVEL_ROWS)
-    columns = generator.normal(size=plan.steps[0][1].shape)
+    columns = budget.public_generator.normal(size=plan.steps[0][1].shape)
     for step in plan.steps:
         basis = spectrum.orthonormal_basis(_without_axis(axis, columns))
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
@@ -259,7 +250,6 @@ def solve_clipped(
     plan: rows_plan.SolverReleases,
     rows: Rows,
     budget: PrivacyBudget,
-    generator: np.random.Generator,
     decomposition: Decomposition = decompose,
 ) -> Factors:
     """Run the planned solver on clipped rows: a power iteration, or a released second moment.
@@ -270,7 +260,7 @@ def solve_clipped(
     post-processing.
     """
     if isinstance(plan, rows_plan.PowerReleases):
-        return solve_power(rows, plan, budget, generator, is_exact=spec.is_exact)
+        return solve_power(rows, plan, budget, is_exact=spec.is_exact)
     moment, rounding = rows.gram()
     released = budget.release(plan, moment, rows.bound, rounding=rounding)
     if spec.prior is not None:
@@ -286,7 +276,6 @@ def solve_guided(
     rows: Rows,
     clipped: Rows,
     budget: PrivacyBudget,
-    generator: np.random.Generator,
 ) -> Factors:
     """Release the mean of mostly positive rows, and the components that the mean guides."""
     # `clipped` are the rows for the mean. If there are two branches, the first one releases the
@@ -304,8 +293,8 @@ def solve_guided(
     if isinstance(branch.solver, rows_plan.PowerReleases):
         again = branch.means[1]
         mean = mean.averaged(PositiveMean(*release_mean(again, clipped, budget), again.share))
-        factors = solve_guided_power(rows, branch.solver, budget, mean, generator)
+        factors = solve_guided_power(rows, branch.solver, budget, mean)
     else:
         guided = partial(decompose_guided, axis=mean.axis)
-        factors = solve_clipped(spec, branch.solver, rows, budget, generator, guided)
+        factors = solve_clipped(spec, branch.solver, rows, budget, guided)
     return replace(factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2)

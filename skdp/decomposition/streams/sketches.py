@@ -408,11 +408,7 @@ def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
 
 
 def solve_one_pass(
-    spec: EntriesSpec,
-    plan: SketchReleases,
-    raw: Rows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: EntriesSpec, plan: SketchReleases, raw: Rows, budget: PrivacyBudget
 ) -> Factors:
     """Release both sketches, and fit a matrix to both.
 
@@ -421,7 +417,7 @@ def solve_one_pass(
     """
     kind = "haar" if isinstance(spec.unit, ResolvedFrobeniusChange) else "countsketch"
     sizes = sketch_sizes(spec.shape, rank_of(spec))
-    pair = draw_sketches(kind, spec.shape, sizes, generator)
+    pair = draw_sketches(kind, spec.shape, sizes, budget.public_generator)
 
     def _sketch(rows: slice, block: Any) -> tuple[PerRow, np.ndarray]:
         block = block.astype(np.float64, copy=False)

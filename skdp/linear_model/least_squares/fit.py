@@ -135,11 +135,7 @@ class Estimate(NamedTuple):
 
 
 def solve_least_squares(
-    spec: LeastSquaresSpec,
-    plan: LeastSquaresReleases,
-    view: Records,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: LeastSquaresSpec, plan: LeastSquaresReleases, view: Records, budget: PrivacyBudget
 ) -> Estimate:
     """Make all planned releases in their order: scales, prior, moment, steps and calibration.
 

@@ -446,11 +446,7 @@ def read_once(
 
 
 def solve_logistic(
-    spec: LogisticSpec,
-    plan: LogisticReleases,
-    view: LabeledRows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: LogisticSpec, plan: LogisticReleases, view: LabeledRows, budget: PrivacyBudget
 ) -> Estimate:
     """Make all planned releases in their order; with ``epsilon=inf``, minimize the loss."""
     view = view.measured()

@@ -331,11 +331,7 @@ _RELEASED_MARGIN = 1.5
 
 
 def solve_trace(
-    spec: TraceSpec,
-    plan: TraceReleases,
-    view: Records,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: TraceSpec, plan: TraceReleases, view: Records, budget: PrivacyBudget
 ) -> Estimate:
     """Release the scales of matrices, then the coefficients and the intercept."""
     center, bounded = 0.0, partial(descents.bounded, bound=spec.response_bound)
@@ -364,7 +360,7 @@ def solve_trace(
     usual_mean = _USUAL_MEAN if center else _MEAN_AROUND_0
     records = Records(scaled, responses, view.intercept, transform.covariance)
     fit = _Fit(spec, branch, transform, spread, farthest, usual_mean, budget)
-    estimate = (fit.matrices if branch.margins is None else fit.table)(records, generator)
+    estimate = (fit.matrices if branch.margins is None else fit.table)(records)
     at_bound = tuple(descents.warnings_for_bound(center, spec.response_bound))
     about_fit = warnings_for_fit(spec, spread, transform, estimate.n_cut)
     return replace(
@@ -470,10 +466,10 @@ class _Fit:
     usual_mean: float  # assumed size of the mean of centered responses, in units of `spread`
     budget: PrivacyBudget
 
-    def matrices(self, records: Records, generator: np.random.Generator) -> Estimate:
+    def matrices(self, records: Records) -> Estimate:
         """Fit coefficients; they become 0 if released residuals are larger than the responses."""
         mapped = self.transform.mapped(records)
-        estimate = self._descend(mapped, generator)
+        estimate = self._descend(mapped)
         if self.plan.last_spread is not None:
             counts = mapped.counted_residuals(estimate.point, estimate.offset * mapped.intercept)
             # An infinite bound: otherwise, residuals that noise hides would count as the bound.
@@ -483,7 +479,7 @@ class _Fit:
             estimate = self._judged_by_residuals(estimate, spread)
         return self.transform.undo(estimate)
 
-    def table(self, records: Records, generator: np.random.Generator) -> Estimate:
+    def table(self, records: Records) -> Estimate:
         """Fit the cells of a table: means of rows and columns, then low-rank coefficients.
 
         Row and column means of the residuals then correct the first means.
@@ -493,7 +489,7 @@ class _Fit:
         assert plan.last_margins is not None
         margins = release_margins(plan.margins, records, transform.maps, self.spread.size, budget)
         mapped = transform.mapped(records.without(margins.matrix, margins.offset))
-        estimate = self._descend(mapped, generator)
+        estimate = self._descend(mapped)
         residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         size, are_noise = math.inf, False
         if plan.last_spread is not None:
@@ -523,11 +519,13 @@ class _Fit:
         point = both.leading(min(self.spec.rank + 2, *self.spec.matrix_shape))
         return replace(estimate, point=point, offset=estimate.offset + margins.offset, n_cut=n_cut)
 
-    def _descend(self, records: Records, generator: np.random.Generator) -> Estimate:
+    def _descend(self, records: Records) -> Estimate:
         """Start, descend and, if planned, calibrate the result."""
         spec, plan, spread = self.spec, self.plan, self.spread
         if plan.start is None:
-            start = trace_descent.random_start(spec.matrix_shape, spec.rank, generator)
+            start = trace_descent.random_start(
+                spec.matrix_shape, spec.rank, self.budget.public_generator
+            )
         else:
             has_values = spec.init == "spectral"
             start = trace_descent.release_start(

@@ -79,18 +79,14 @@ def plan_exponential(spec: PersonalSpec) -> ExponentialReleases:
 
 
 def solve_exponential(
-    spec: PersonalSpec,
-    plan: ExponentialReleases,
-    users: Users,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: PersonalSpec, plan: ExponentialReleases, users: Users, budget: PrivacyBudget
 ) -> SharedModel:
     """Release a bound of the responses, then a representation, then the prior of the heads."""
     size, k = users.n_features, spec.n_components
     typical = _release_size(plan.bound, users, budget)
     bound = level_with_noise(_BOUND_FACTOR * typical, budget)
     users.clip_responses(bound)
-    candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
+    candidates = np.linalg.qr(budget.public_generator.normal(size=(_N_CANDIDATES, size, k)))[0]
     losses = _losses(users, candidates, bound)
     chosen = budget.choose(plan.representation, losses, bound**2, rounding=users.rounding)
     zeros = np.zeros(size)

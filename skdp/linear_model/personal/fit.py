@@ -471,11 +471,7 @@ def warnings_for_model(model: SharedModel, spec: PersonalSpec) -> Iterator[str]:
 
 
 def solve_personal(
-    spec: PersonalSpec,
-    plan: PersonalReleases,
-    users: Users,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
+    spec: PersonalSpec, plan: PersonalReleases, users: Users, budget: PrivacyBudget
 ) -> SharedModel:
     """Release centers and scales, then the representation, then the prior of users' heads."""
     center, response_center = np.zeros(users.n_features), 0.0
