@@ -728,9 +728,10 @@ class RowParts(Parts, RowBlocks):
         is_sparse: bool | None = None,
         like: Any = None,
     ) -> None:
-        loaders, lengths = _listed(loaders, "loaders"), _listed(lengths, "lengths")
-        y = None if y is None else _listed(y, "y")
-        _check_parts(loaders, lengths, n_features, y)
+        loaders = _listed(loaders, "loaders")
+        lengths = _listed(lengths, "lengths", len(loaders))
+        y = None if y is None else _listed(y, "y", len(loaders))
+        _check_parts(loaders, lengths, n_features)
         self._describe((sum(map(int, lengths)), n_features), dtype)
         self.parts = _with_rows(loaders, lengths)
         #: How other processes sum over parts, and store what `function` makes of them.
@@ -824,36 +825,29 @@ def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:
     return [part for part in parts if part.length]
 
 
-def _listed(items: Any, name: str) -> list[Any]:
+def _listed(items: Any, name: str, n_parts: int | None = None) -> list[Any]:
     """Return a list with one item for each part; refuse anything but sequences."""
     if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
         raise ValueError(
             f"{name} must be a list with an item for each part, got {type(items).__name__}."
         )
-    return list(items)
-
-
-def _check_parts(
-    loaders: list[Any], lengths: list[Any], n_features: Any, y: list[Any] | None
-) -> None:
-    """Refuse loaders that are no functions, and lengths that are no integers."""
-    if len(loaders) != len(lengths):
-        raise ValueError(f"lengths has {len(lengths)} numbers for {len(loaders)} loaders.")
-    if y is not None and len(y) != len(loaders):
+    found = list(items)
+    if n_parts not in (None, len(found)):
         raise ValueError(
-            f"y must have the targets of each of {len(loaders)} parts, got {len(y)} items. Pass an "
-            "array, or a function that loads one, for each part."
+            f"{name} must have an item for each of {n_parts} loaders, got {len(found)}."
         )
+    return found
+
+
+def _check_parts(loaders: list[Any], lengths: list[Any], n_features: Any) -> None:
+    """Refuse loaders that are no functions, and numbers that are no integers."""
     for number, (loader, length) in enumerate(zip(loaders, lengths, strict=True)):
-        if not callable(loader):
+        if not callable(loader) or not isinstance(length, Integral) or length < 0:
             raise ValueError(
-                f"loaders must be functions without arguments, got {type(loader).__name__} for "
-                f"part {number}."
+                f"Part {number} must be a function without arguments in loaders and an integer "
+                f"from 0 in lengths, got {type(loader).__name__} and {shown(length)}."
             )
-        if not isinstance(length, Integral) or isinstance(length, bool) or length < 0:
-            got = f"{shown(length)} for part {number}"
-            raise ValueError(f"lengths must be integers from 0, got {got}.")
     if not any(lengths):
         raise ValueError("lengths of all parts together must be positive, got 0.")
-    if not isinstance(n_features, Integral) or isinstance(n_features, bool) or n_features < 1:
+    if not isinstance(n_features, Integral) or n_features < 1:
         raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}.")

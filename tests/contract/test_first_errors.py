@@ -235,7 +235,7 @@ SHOWN = {
     "no shape": (lambda: RowBlocks(lambda: [X]), "shape must be two positive integers"),
     "no lengths": (
         lambda: RowBlocks.from_partitions([lambda: X]),
-        "lengths has 0 numbers for 1 loaders",
+        "lengths must have an item for each of 1 loaders, got 0",
     ),
     "a threshold to search": (
         lambda: DPGridSearch(

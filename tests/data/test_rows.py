@@ -667,9 +667,9 @@ def test_a_row_that_is_lost_changes_no_bit_of_the_others(layout, n_columns):
 
 def test_parts_are_checked_before_anything_is_loaded():
     for loaders, lengths, error in (
-        ([len], [1, 2], "lengths has 2 numbers for 1 loaders"),
-        ([3], [1], "loaders must be functions without arguments, got int for part 0"),
-        ([len], [-1], "lengths must be integers from 0, got -1 for part 0"),
+        ([len], [1, 2], "lengths must have an item for each of 1 loaders, got 2"),
+        ([3], [1], "Part 0 must be a function without arguments in loaders .* got int and 1"),
+        ([len], [-1], "Part 0 .* an integer from 0 in lengths, got builtin.* and -1"),
         ([len], [0], "lengths of all parts together must be positive, got 0"),
         ([len], 3, "lengths must be a list with an item for each part, got int"),
         (len, [3], "loaders must be a list with an item for each part, got builtin"),
