@@ -15,9 +15,7 @@ from skdp.exceptions import (
     LedgerError,
     is_called_by,
     named,
-    shortened,
     shown,
-    warn_of_privacy,
 )
 from skdp.ledger import _file as file
 from skdp.ledger._database import insert, rows_of
@@ -54,9 +52,6 @@ LEFT_OUT = LeftOutLedger()
 # ------------------------------
 # Checks of charges, and the error about a charge that exceeds the limit.
 
-#: Names of the units that estimators of skdp protect, as in their records.
-UNITS = ["row", "record", "user", "response", "entry", "edge", "interaction", "update"]
-UNITS += ["spectral", "frobenius", "owner"]
 #: Attributes of the record of a fit that are stored as floats.
 NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 
@@ -255,12 +250,6 @@ class PrivacyLedger:
         units = [unit] if isinstance(unit, str) else list(unit)
         if not units or not all(isinstance(one, str) and one.isidentifier() for one in units):
             raise ValueError(f"unit must be a name, or a tuple of names, got {shown(unit)}.")
-        if others := [one for one in units if one not in UNITS]:
-            warn_of_privacy(
-                f"No estimator of skdp has the unit {shortened([*map(repr, others)])}: the new "
-                "ledger refuses all their fits. Unless an estimator of your own has this unit, "
-                f"create another ledger with units of {', '.join(UNITS)}."
-            )
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {shown(adjacency)}.")
         names = {"uuid": uuid.uuid4().hex, "dataset": dataset, "units": "\n".join(units)}

@@ -32,7 +32,6 @@ from skdp import (
 )
 from skdp.federated import Federation, Owner
 from skdp.interactions import interaction_table, top_items
-from skdp.ledger._ledger import UNITS
 from skdp.metrics import captured_variance
 from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise, private_score
 from skdp.privacy import PrivacyCost
@@ -626,17 +625,6 @@ def test_ends_in_an_array_are_not_shown(kind):
     with pytest.raises(ValueError, match="of column 1") as refused:
         DPStandardScaler(bounds=kind(pairs)).fit(X)
     assert "3.25" not in str(refused.value)
-
-
-def test_a_unit_that_no_estimator_has_is_warned_of(tmp_path):
-    about = {"dataset": "people", "epsilon": 1.0, "delta": 1e-6}
-    with pytest.warns(PrivacyWarning, match=r"the unit 'rows'.* units of row, record, user"):
-        PrivacyLedger.create(tmp_path / "rows", unit="rows", **about)
-    for name in UNITS:
-        PrivacyLedger.create(tmp_path / name, unit=name, **about)
-    units = (kind for kind in vars(skdp.units).values() if hasattr(kind, "counted"))
-    of_estimators = {kind.name for kind in units if hasattr(kind, "name")}
-    assert {*UNITS} == of_estimators | {"owner"}  # a Federation has the last one
 
 
 def test_a_pipeline_of_texts_maps_coordinates_back_to_words():

@@ -14,11 +14,9 @@ from ledger_processes import Fit
 from sklearn.base import clone
 
 from skdp import DPPCA, BudgetError, LedgerError, PrivacyLedger
-from skdp.federated._agreement import ResolvedOwner
 from skdp.ledger.__main__ import main
 from skdp.ledger._file import WHOLE, Limit
 from skdp.privacy import PrivacyBudget, gaussian_dp, pure_dp
-from skdp.units import ResolvedUnit
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
 
@@ -126,19 +124,6 @@ def test_units_that_are_the_same_are_said_to_be(tmp_path):
     ledger.charge(a_fit(1.0, unit="record"))
     ledger.charge(a_fit(1.0, unit="row"))
     assert "per row or record" in ledger.report()
-
-
-def names_of(unit):
-    """Names of a kind of unit, and of all kinds that follow from it."""
-    own = {unit.name} if hasattr(unit, "name") else set()
-    return own.union(*map(names_of, unit.__subclasses__()))
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_ledger_is_made_for_every_unit_without_a_warning(tmp_path):
-    units = names_of(ResolvedUnit)
-    assert {"row", "user", ResolvedOwner.name} < units
-    PrivacyLedger.create(tmp_path / "file", unit=tuple(units), **LIMIT)
 
 
 @pytest.mark.parametrize(
