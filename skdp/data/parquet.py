@@ -47,7 +47,18 @@ def row_groups(
     rows.
     """
     paths = [file for path in paths_of(paths) for file in _files_of(path)]
-    columns, lists = _checked_names(columns, y), _checked_lists(categories)
+    if not isinstance(y, str | None):
+        raise ValueError(f"y must be the name of a column, or None, got {type(y).__name__}.")
+    columns = None if columns is None else _checked_names(columns, "columns")
+    if y in (columns or ()):
+        raise ValueError(f"columns must not have y={y!r}.")
+    if not isinstance(categories, Mapping | None):
+        got = type(categories).__name__
+        raise ValueError(f"categories must be a dict of lists by names, got {got}.")
+    lists = {
+        name: _checked_names(values, f"categories[{name!r}]")
+        for name, values in (categories or {}).items()
+    }
     first: dict[str, Any] = {}
     groups, lengths = [], []
     for path in paths:
@@ -92,40 +103,14 @@ def _files_of(path: str) -> list[str]:
     return found
 
 
-def _checked_lists(categories: Any) -> dict[str, list[str]]:
-    """Return lists of categories by column names; refuse lists of other values, or with repeats."""
-    if categories is None:
-        return {}
-    if not isinstance(categories, Mapping):
-        raise ValueError(
-            f"categories must be a dict of lists by names, got {type(categories).__name__}."
-        )
-    lists = {name: _listed(values) for name, values in categories.items()}
-    for name, values in lists.items():
-        are_texts = all(isinstance(value, str) for value in values)
-        if not values or not are_texts or len({*values}) < len(values):
-            raise ValueError(
-                f"categories[{name!r}] must be a list of strings, at least one and each once."
-            )
-    return lists
-
-
-def _listed(values: Any) -> list[Any]:
-    return [] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
-
-
-def _checked_names(columns: Any, y: Any) -> list[str] | None:
-    """Refuse column names that are no texts or occur twice, and a target among the features."""
-    if y is not None and not isinstance(y, str):
-        raise ValueError(f"y must be the name of a column, or None, got {type(y).__name__}.")
-    if columns is None:
-        return None
-    names = list(columns)
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in names):
-        raise ValueError("columns must be a list of names, or None.")
-    if not names or len({*names, y}) <= len(names):
-        raise ValueError(f"columns must name at least one column, each once, and not y={y!r}.")
-    return names
+def _checked_names(names: Any, name: str) -> list[str]:
+    """Return a list of names; refuse values that are no texts, and texts that occur twice."""
+    is_list = hasattr(names, "__iter__") and not isinstance(names, str)
+    found = list(names) if is_list else []
+    are_texts = all(isinstance(one, str) for one in found)
+    if not found or not are_texts or len({*found}) < len(found):
+        raise ValueError(f"{name} must be a list of strings, at least one and each once.")
+    return found
 
 
 def _types(

@@ -164,12 +164,12 @@ def test_targets_of_other_types_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"columns": "a"}, "columns must be a list of names"),
-        ({"columns": [1]}, "columns must be a list of names"),
+        ({"columns": "a"}, "columns must be a list of strings"),
+        ({"columns": [1]}, "columns must be a list of strings"),
         ({"y": ["a"]}, "y must be the name of a column, or None, got list"),
-        ({"columns": []}, "columns must name at least one column"),
+        ({"columns": []}, "at least one and each once"),
         ({"columns": ["a", "a"]}, "each once"),
-        ({"columns": ["a", "y"], "y": "y"}, "and not y='y'"),
+        ({"columns": ["a", "y"], "y": "y"}, "columns must not have y='y'"),
         ({"columns": ["a", "z"]}, r"0\.parquet has no column 'z'; it has a, "),
         ({"y": "z"}, r"0\.parquet has no column 'z'"),
     ],
