@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.utils import _safe_indexing, gen_batches
+from sklearn.utils import _safe_indexing, check_scalar, gen_batches
 
 from skdp._validation import AT_LEAST_ONE, validate_plain
 from skdp.data.containers import with_text
@@ -228,8 +228,7 @@ def top_items(
     {'ann': ['jam']}
     """
     validate_plain({"n": [AT_LEAST_ONE]}, {"n": n}, "top_items")
-    if not isinstance(history, InteractionTable):
-        raise TypeError(f"history must be an InteractionTable, got {type(history).__name__}.")
+    check_scalar(history, "history", InteractionTable)
     if not hasattr(model, "inverse_transform"):
         raise TypeError(f"model must have inverse_transform, as DPPCA, got {type(model).__name__}.")
     X, users, items = history

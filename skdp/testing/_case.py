@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils import check_scalar
 
 from skdp.testing._audit import released_by
 from skdp.testing._recording import Group
@@ -180,8 +181,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
     expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, tuple):
-            raise TypeError(f"data must be a tuple of arguments, got {type(self.data).__name__}.")
+        check_scalar(self.data, "data", tuple)
         try:
             inspect.signature(self.estimator.fit).bind(*self.data)
         except TypeError as error:

@@ -225,7 +225,7 @@ SHOWN = {
     ),
     "items of a user by name": (
         lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), "ann", 1),
-        "history must be an InteractionTable, got str",
+        r"history must be an instance of skdp\..*InteractionTable, not str",
     ),
     "arrays as blocks": (
         lambda: RowBlocks([X, X]),
