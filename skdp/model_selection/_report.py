@@ -201,7 +201,8 @@ class _Visited(NamedTuple):
     """Errors and private estimators that `fitted_steps` has found so far."""
 
     errors: list[ValueError]  # `privacy_spent` raises the first one
-    paths: dict[int, str]  # paths of private estimators, by the ``id`` of the estimator
+    # Paths of private estimators, and whether they are frozen, by the ``id`` of the estimator.
+    paths: dict[int, tuple[str, bool]]
 
 
 def fitted_steps(estimator: Any, path: str, visited: _Visited) -> Iterator[PrivacyStep]:
@@ -218,7 +219,7 @@ def fitted_steps(estimator: Any, path: str, visited: _Visited) -> Iterator[Priva
             learned = step.status != LEARNS_NOTHING
             yield step._replace(status=FROZEN, note="") if learned else step
         for each in within.paths:
-            _check_visited_once(each, _FrozenPath(path), visited)
+            _check_visited_once(each, path, visited, is_frozen=True)
     elif rules.is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is not None:
@@ -337,22 +338,21 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
     return {_INFINITE: math.isinf(record.epsilon), _GUESSABLE: record.guessable}
 
 
-class _FrozenPath(str):
-    """Path of a frozen estimator, which may occur several times, as it is never fitted again."""
+def _check_visited_once(
+    estimator: int, path: str, visited: _Visited, *, is_frozen: bool = False
+) -> None:
+    """Refuse an estimator that occurs twice: its record is only that of the last fit.
 
-    __slots__ = ()
-
-
-def _check_visited_once(estimator: int, path: str, visited: _Visited) -> None:
-    """Refuse an estimator that occurs twice: its record is only that of the last fit."""
-    first = visited.paths.get(estimator)
-    if first is not None and not (type(first) is type(path) is _FrozenPath):
+    A frozen estimator may occur several times, as it is never fitted again.
+    """
+    first, was_frozen = visited.paths.get(estimator, (None, False))
+    if first is not None and not (was_frozen and is_frozen):
         raise ValueError(
-            f"{str(first)!r} and {str(path)!r} are one and the same private estimator. Its second "
-            "fit has replaced the record of the first. Put a sklearn.base.clone(...) of it in one "
-            "of the two places, and fit again."
+            f"{first!r} and {path!r} are one and the same private estimator. Its second fit has "
+            "replaced the record of the first. Put a sklearn.base.clone(...) of it in one of the "
+            "two places, and fit again."
         )
-    visited.paths[estimator] = path
+    visited.paths[estimator] = path, is_frozen
 
 
 def _step_of_search(search: Any, path: str) -> PrivacyStep:
