@@ -217,10 +217,9 @@ def check_asks_for_no_data(callback: Any) -> None:
         asked = sorted(_OF_DATA & signature(function).parameters.keys()) if function else []
         if asked:
             raise TypeError(
-                f"callbacks: {hook} of {type(callback).__name__} asks for {', '.join(asked)}. It "
-                "could publish results for private rows, such as a score, after every step, and "
-                "no budget pays for that. Pass callbacks that ask for the estimator and the "
-                "context only, such as ProgressBar."
+                f"callbacks: {hook} of {type(callback).__name__} asks for {', '.join(asked)}, and "
+                "no budget pays for results of private rows after each step. Pass callbacks that "
+                "ask for the estimator and the context only, such as ProgressBar."
             )
 
 

@@ -231,9 +231,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         pairs = pairwise(callers())
         if any(outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairs):
             raise ValueError(
-                "A cache, such as memory of a Pipeline, would return the same noisy fit of "
-                f"{type(self).__name__} for equal data, and so reveal whether data are equal. Pass "
-                "memory=None."
+                f"A cache of fits of {type(self).__name__} would reveal whether data are equal: "
+                "pass memory=None to the Pipeline."
             )
         # Before a fit, seed and ledger are kept: another process that makes the fit needs them.
         state = super().__getstate__()

@@ -587,9 +587,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             raise ValueError(f"on=[...] has the target {target!r}, which would predict itself.")
         if not self.is_located_[at]:
             raise ValueError(
-                f"Noise hides the location of the target {shown(target)}, and predictions could be "
-                "anywhere: fit with a larger epsilon, fewer columns, or bounds that are known "
-                "without looking at X."
+                f"Noise hides the location of the target {shown(target)}: fit with a larger "
+                "epsilon, fewer columns, or bounds that are known without looking at X."
             )
         penalty = alpha / self.n_samples_seen_
         common = self._weight_noise_std * self.covariance_
@@ -673,9 +672,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     def _check_one_pass(self) -> None:
         if self.privacy_unit != "row" or self.scales is None or self.marginals:
             raise ValueError(
-                "partial_fit needs privacy_unit='row', scales='bounds' and marginals=False: other "
-                "settings read the rows more than once. Pass these, and bounds that are known "
-                "without looking at X, or call fit with all rows."
+                "partial_fit needs privacy_unit='row', scales='bounds', marginals=False and bounds "
+                "that are known without looking at X. Pass these, or call fit with all rows."
             )
 
     def _sums_of(self, spec: Any, view: Any) -> tuple[np.ndarray, ...]:

@@ -200,8 +200,7 @@ def _by_dask(function: Callable[[], Any]) -> Any:
     except (Exception, asyncio.CancelledError) as error:
         kind = type(error).__name__
     raise RuntimeError(
-        f"Dask has raised {kind}, and the pass over the rows has ended. The text is left out, "
-        "because it may contain values. Either a chunk cannot be computed, which "
+        f"Dask has raised {kind}. Either a chunk cannot be computed, which "
         "X.partitions[i].compute() shows, or a worker or the scheduler is gone, often for lack of "
         "memory: then smaller chunks help."
     )
@@ -321,9 +320,8 @@ def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
     first, *others = machines
     names = [name for name in first if any(one[name] != first[name] for one in others)]
     text = (
-        f"The workers are not alike. They differ in: {', '.join(names)}. Sums may then differ in "
-        "their last bit, and the guarantee would be wrong: use workers on equal machines, with the "
-        "same versions."
+        f"The workers are not alike: they differ in {', '.join(names)}. Use equal machines, with "
+        "the same versions, as sums may differ otherwise."
     )
     return RuntimeError(text) if names else None
 

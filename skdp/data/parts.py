@@ -555,8 +555,7 @@ class RowBlocks(SkdpContainer):
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
             "RowBlocks are not converted to an array, which may not fit into memory: iterate over "
-            "the blocks, or write the rows to a file with to_npy. Estimators of skdp accept "
-            "RowBlocks."
+            "the blocks, or write the rows to a file with to_npy."
         )
 
     def to_npy(self, path: Any) -> None:

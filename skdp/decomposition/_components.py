@@ -493,8 +493,7 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
         if not (is_row and is_bounded and self.solver == "covariance"):
             raise ValueError(
                 "partial_fit needs privacy_unit='row', solver='covariance' and a row_norm that is "
-                "known without looking at X: other settings read the rows more than once. Pass "
-                "these, or call fit with all rows."
+                "known without looking at X. Pass these, or call fit with all rows."
             )
 
     def _sums_of(self, spec: Any, rows: Any) -> tuple[np.ndarray, ...]:

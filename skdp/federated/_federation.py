@@ -370,9 +370,8 @@ def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[
         check_scalar(n_rows, "n_rows", Integral, min_val=owners)
         if dropouts:
             raise ValueError(
-                f"n_rows must be a list of the numbers of rows of each owner with dropouts="
-                f"{dropouts}: sums are scaled to the rows of the owners that are left. Got "
-                f"{n_rows!r}."
+                f"With dropouts={dropouts}, n_rows must be a list of the numbers of rows of each "
+                f"owner, got {n_rows!r}."
             )
         return ()
     sizes = tuple(n_rows)

@@ -156,8 +156,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         if most > _MOST_FITS and split.whole.is_private:
             warn_of_privacy(
                 f"The chosen candidate may not be the best: the search fits one step {most} "
-                "times from one budget, and each of these fits is noisier than the last one. Try "
-                f"at most {_MOST_FITS}, or tune on public rows with "
+                f"times from one budget. Try at most {_MOST_FITS}, or tune on public rows with "
                 "skdp.model_selection.matched_noise. Parameters that need no fit of their own, "
                 "such as n_components with solver='covariance', are free."
             )

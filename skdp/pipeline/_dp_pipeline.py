@@ -53,8 +53,7 @@ _DTYPES = (
 # Note on an error about a category that the encoder of a fit was not given.
 _UNSEEN = (
     "Set handle_unknown='ignore' of the encoder, which then encodes other categories as zeros. In "
-    "a fitted pipeline, call set_params(handle_unknown='ignore') of the encoder in pipeline_: that "
-    "needs no other fit."
+    "a fitted pipeline, call set_params(handle_unknown='ignore') of the encoder in pipeline_."
 )
 # Advice for an error of a plan that may need the names and types of columns.
 _LIKE = (

@@ -417,9 +417,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         fingerprints = tuple(chain.from_iterable(record.seed_fingerprints for record in records))
         if len(set(fingerprints)) < len(fingerprints):
             raise ValueError(
-                "Records of the same seed do not compose: two fits with one random_state agree "
-                "exactly if, and only if, data and parameters do, which reveals more than both "
-                "records say. Fit with random_state=None, or each with its own secret seed."
+                "Records of the same seed do not compose: two fits with one random_state reveal "
+                "more than both records say. Fit with random_state=None, or a secret seed for each."
             )
         mu = gaussian_dp.compose(record.mu for record in records)
         delta, delta_tail = _composed_deltas(records)
