@@ -596,7 +596,7 @@ def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
     """Return a collection of dask as rows in parts, with targets inside and None beside them.
 
-    Other rows and their targets are returned unchanged.
+    Other rows and their targets are returned unchanged; targets in another order are refused.
     """
     if isinstance(X, list) and any(map(containers.is_collection, X)):
         raise ValueError(
@@ -604,6 +604,7 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
             "dask.array.concatenate([dask.array.from_delayed(part, shape, dtype), ...])."
         )
     if not containers.is_collection(X):
+        containers.refuse_other_order(X, y=y)
         return X, y
     # Imported only when a collection is passed.
     from skdp.data.dask_rows import rows_in_parts

@@ -238,6 +238,32 @@ def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
         raise ValueError(prefix + OTHER_COLUMNS)
 
 
+def refuse_other_order(X: Any, **others: Any) -> None:
+    """Refuse y or ids that have the labels of X's index in another order: places pair the rows."""
+    for name, other in others.items():
+        is_other = False
+        with suppress(Exception):  # an index may hold objects that refuse to be compared
+            if hasattr(X, "iloc") and hasattr(other, "iloc"):
+                left, right = X.index, other.index
+                has_all = left.is_unique and right.is_unique and len(left) == len(right)
+                is_other = has_all and not left.equals(right) and bool(right.isin(left).all())
+        if is_other:
+            raise ValueError(
+                f"{name} has the index of X in another order. Pass {name}.loc[X.index]; or, if row "
+                f"i of {name} belongs to row i of X, {name}.to_numpy()."
+            )
+
+
+def refuse_ids_among_features(X: Any, users: Any) -> None:
+    """Refuse ids of users that are a feature, too, by the name of the column."""
+    name = with_text(UNREADABLE, lambda: users.name if hasattr(users, "iloc") else None)
+    if type(name) is str and with_text(UNREADABLE, lambda: name in (names_of(X) or ())):
+        raise ValueError(
+            f"The ids of users are a feature, too, the column {name!r} of X: pass "
+            f"X.drop(columns={name!r}) as X."
+        )
+
+
 def as_feature_names(names: list[Any] | None) -> list[str] | None:
     """Return the names of the features if they are strings, as scikit-learn does."""
     are_strings = [isinstance(name, str) for name in names or ()]

@@ -1,6 +1,7 @@
 """Low-rank factorization of a private matrix, which publishes left and right factors."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from skdp.decomposition.rows.fit import solve_projection
 from skdp.decomposition.rows.plan import plan_projection
 from skdp.decomposition.streams.sketches import RESERVED_PART, plan_one_pass, solve_one_pass
 from skdp.exceptions import shown
+from skdp.privacy import Plan
 from skdp.privacy.clipping import NO_CLIPPING
 from skdp.units import (
     FrobeniusChange,
@@ -214,6 +216,15 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
             )
         half = (unit.upper - unit.lower) / 2
         return replace(unit, lower=-half, upper=half, shift=unit.lower + half)
+
+    def _warnings(self, spec: _spec.AnySpec, plan: Plan) -> Iterator[str]:
+        unit = spec.unit
+        is_rating = isinstance(unit, ResolvedEntry) and unit.keep_zeros and unit.lower > 0
+        if is_rating and self.missing == "zero":
+            yield (
+                "Entries of 0 are below the bounds, so they seem to be missing, but missing='zero' "
+                "approximates them as zeros: pass missing='middle' to predict them."
+            )
 
     def _plan(self, spec: _spec.AnySpec) -> Any:
         if isinstance(spec, _spec.RowsSpec):

@@ -237,7 +237,7 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
         return []
     components, eigenvalues = factors.components[:n_visible], factors.eigenvalues[:n_visible]
     variances = np.sort(eigenvalues @ np.square(components))[::-1]
-    n_few = int(_FEW * n_features)
+    n_few = max(int(_FEW * n_features), 1)
     is_alone = variances[:n_few].sum() > _NEARLY_ALL * variances.sum()
     median = float(np.median(variances))
     if median <= _VISIBLE * factors.eigenvalue_noise:
@@ -245,8 +245,8 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     if not is_alone or variances[0] <= _LARGEST_RATIO * median:
         return []
     return [
-        f"At most {n_few} of {n_features} columns have nearly all of the released variance, and "
-        f"decide on the components alone: the largest variance is over {_LARGEST_RATIO:g} times "
+        f"Nearly all of the released variance belongs to at most {n_few} of {n_features} columns, "
+        f"and decides on the components alone: the largest is over {_LARGEST_RATIO:g} times "
         "the median. If columns are in different units, put skdp.DPStandardScaler before this step."
     ]
 

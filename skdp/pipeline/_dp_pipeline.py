@@ -29,7 +29,7 @@ from skdp._validation import (
     targets_of,
     with_parameters,
 )
-from skdp.data.containers import DICT, checked_container, refuse_unreadable
+from skdp.data.containers import DICT, checked_container, refuse_other_order, refuse_unreadable
 from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import as_numbers, r2_of
@@ -224,6 +224,7 @@ class DPPipeline(
     def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:
         """Fit all steps; return the warnings, which follow from released values."""
         with restored_on_error(self):
+            refuse_other_order(X, users=users)
             X, y = map(checked_container, in_parts(X, y))
             run, shares, prefix, facts = self._opened(X, y, users, party)
             public = runs.warnings_of(run, shares, facts)

@@ -78,7 +78,7 @@ def checked_interval(
     pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
     if pairs is None:
         is_pair = isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2
-        low, high = map(_numbers, bounds) if is_pair else _NO_PAIR
+        low, high = (_numbers(_by_name(end, names)) for end in bounds) if is_pair else _NO_PAIR
     elif len(pairs) != n_features:
         low, high = _NO_PAIR
     else:
@@ -112,6 +112,12 @@ def checked_interval(
 
 # Replaces bounds that are no pair of numbers; the check of bounds refuses it.
 _NO_PAIR = (np.nan, np.nan)
+
+
+def _by_name(end: Any, names: Sequence[Any] | None) -> Any:
+    """Return the numbers of a Series in the order of the names, if its labels are the names."""
+    is_named = names is not None and hasattr(end, "iloc") and set(end.index) == set(names)
+    return end.loc[names] if is_named else end
 
 
 def _numbers(given: Any) -> np.ndarray:

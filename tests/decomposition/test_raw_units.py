@@ -27,7 +27,7 @@ def rows(largest, n_rows=5000):
 def test_a_column_that_decides_alone_is_told_once_where_it_hides_the_others():
     said = [told(DPPCA(4, epsilon=0.5), rows(20.0, 1000)) for _ in range(10)]
     assert all(len(one) <= 1 for one in said)
-    assert sum("At most 2 of 12 columns" in str(one) for one in said) > 5
+    assert sum("at most 2 of 12 columns" in str(one) for one in said) > 5
 
 
 @pytest.mark.parametrize("largest", [300.0, 1e6])
