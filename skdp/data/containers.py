@@ -254,8 +254,9 @@ def refuse_other_order(X: Any, **others: Any) -> None:
             )
 
 
-def refuse_ids_among_features(X: Any, users: Any) -> None:
-    """Refuse ids of users that are a feature, too, by the name of the column."""
+def refuse_mistaken_ids(X: Any, users: Any) -> None:
+    """Refuse ids of users in another order than X, or that are a feature, too, by its name."""
+    refuse_other_order(X, users=users)
     name = with_text(UNREADABLE, lambda: users.name if hasattr(users, "iloc") else None)
     if type(name) is str and with_text(UNREADABLE, lambda: name in (names_of(X) or ())):
         raise ValueError(
