@@ -18,8 +18,8 @@ from skdp.linear_model.personal import start as starts
 from skdp.linear_model.personal.plan import (
     PRIORS,
     AltminReleases,
+    ClippedSum,
     HeadReleases,
-    MeanReleases,
     PersonalReleases,
     PersonalSpec,
     level_with_noise,
@@ -433,8 +433,8 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
             f"Subtract a public guess, or pass more {spec.unit.counted} or a larger epsilon."
         )
     model, size = plan.parts.model, spec.n_features
-    is_mean = isinstance(model, MeanReleases)
-    release = model.mean_products if is_mean else model.products
+    is_mean = isinstance(model, ClippedSum)
+    release = model.total if is_mean else model.products
     change = release.sensitivity_for(1.0)
     noise_std = spec.cost.noise_std(release.mechanism, change, release.share)
     signal = spec.n_units / (noise_std * math.sqrt(size if is_mean else 2 * size))
@@ -497,7 +497,7 @@ def solve_personal(
             plan.user_moment, users, budget, is_pooled=spec.is_pooled
         )
         users.multiply_rows(whitening)
-    if isinstance(plan.model, MeanReleases):
+    if isinstance(plan.model, ClippedSum):
         start = starts.release_mean_model(spec, plan.model, users, budget)
     else:
         start, head_warnings = _release_heads(spec, plan.model, users, row_count, levels, budget)

@@ -193,13 +193,6 @@ class AltminReleases(NamedTuple):
     steps: tuple[tuple[Release, Release], ...]
 
 
-class MeanReleases(NamedTuple):
-    """Releases of one model for all users: the mean of their products of rows and responses."""
-
-    product_norm: Search
-    mean_products: Release
-
-
 class HeadReleases(NamedTuple):
     """Releases of a representation, and of the prior of heads, which are users' coefficients."""
 
@@ -220,7 +213,7 @@ class PersonalReleases(NamedTuple):
     user_levels: tuple[Search, ...]  # for variances between and within users; () if not planned
     row_center: tuple[ClippedSum, ...]  # each corrects the last one; () if noise hides it
     user_moment: ClippedSum | None
-    model: MeanReleases | HeadReleases
+    model: ClippedSum | HeadReleases  # a mean of products, as one model for all users; or heads
 
 
 def plan_personal(spec: PersonalSpec) -> PersonalReleases:
@@ -237,7 +230,7 @@ def plan_personal(spec: PersonalSpec) -> PersonalReleases:
     if not spec.is_pooled:
         return PersonalReleases(*before, model=_plan_heads(spec, before, norm))
     mean = _sum(spec, "mean products", left_of(before, norm), norm, spec.n_features)
-    return PersonalReleases(*before, model=MeanReleases(norm, mean))
+    return PersonalReleases(*before, model=ClippedSum(norm, mean))
 
 
 def mean_clip(spec: PersonalSpec) -> float:

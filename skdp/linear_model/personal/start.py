@@ -14,7 +14,7 @@ from skdp.linalg.norms import aligned, row_norms, row_squares
 from skdp.linear_model._descent import clipped_fraction, median_of_responses
 from skdp.linear_model.low_rank.records import whitening_of
 from skdp.linear_model.personal import plan as plans
-from skdp.linear_model.personal.plan import ClippedSum, HeadReleases, MeanReleases, PersonalSpec
+from skdp.linear_model.personal.plan import ClippedSum, HeadReleases, PersonalSpec
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.releases import Search
@@ -390,11 +390,11 @@ def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float)
 
 
 def release_mean_model(
-    spec: PersonalSpec, plan: MeanReleases, users: Users, budget: PrivacyBudget
+    spec: PersonalSpec, plan: ClippedSum, users: Users, budget: PrivacyBudget
 ) -> Start:
     """Release the mean of users' products of rows and responses: one model for all."""
-    products, size = _products_and_size(plan.product_norm, users, UserLevels(), budget)
-    mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
+    products, size = _products_and_size(plan.norm, users, UserLevels(), budget)
+    mean = _mean_of_products(spec, plan.total, products, size, users, budget)
     basis = np.zeros((users.n_features, 0))
     prior = Prior(_shrunk_mean(basis, *mean), basis, np.zeros(0), 0.0, 1.0)
     return Start(prior, *mean, 1.0, 0.0)
