@@ -556,9 +556,8 @@ def warnings_for_factors(
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
             f"Apart from the mean, at most {result.left_signal:.1%} of left_components_ is signal: "
-            "noise that hides a whole row also hides its coordinates, so the reconstruction of "
-            "each row is near the mean, however many rows there are. If you need components_, use "
-            "skdp.DPTruncatedSVD, which spends the whole budget on components."
+            "noise that hides a row also hides its coordinates, however many rows there are. If "
+            "you need components_, skdp.DPTruncatedSVD spends the whole budget on them."
         )
     if result.eigenvalue_noise == 0 or result.n_above_noise >= wanted:
         return warnings
@@ -608,9 +607,8 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
         part, times, others = result.giants
         yield (
             f"row_norm: {part:.1%} of the rows are at least {times:.0f} times as long as all "
-            "others. Components describe the long rows, and noise of that size hides the others. "
-            "If the long rows hold errors, or codes for gaps, such as -999, replace the codes in "
-            f"X, or pass a row_norm of at most {others:.3g}, for the others."
+            "others, which noise of that size hides. If the long rows hold errors, or codes for "
+            f"gaps, such as -999, replace these, or pass a row_norm of at most {others:.3g}."
         )
 
 

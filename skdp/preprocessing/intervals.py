@@ -34,10 +34,9 @@ def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
         return None
     if n_features == 2:
         raise ValueError(
-            f"bounds={shown(bounds)} can be read two ways, by columns and by ends: pass the tuple "
-            "(low, high) of lists of all lower and all upper ends, as ([18, 0], [90, 9]), or a "
-            "dict of the names of columns, as {'age': (18, 90), ...}; a list of tuples, as "
-            "[(18, 90), (0, 9)], goes by columns, too."
+            f"bounds={shown(bounds)} can be read two ways: pass the tuple (low, high) of lists of "
+            "all lower and all upper ends, as ([18, 0], [90, 9]), a list of a tuple for each "
+            "column, as [(18, 90), (0, 9)], or a dict of names, as {'age': (18, 90), ...}."
         )
     return [tuple(one) for one in bounds]
 

@@ -68,10 +68,9 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
     if logistic_plan.is_norm_guessed(spec):
         units = f"{spec.n_units} {spec.unit.counted}"
         yield (
-            "Rows are taken to be standardized, and clipped to the root of the number of features: "
-            f"{units} with epsilon={spec.cost.epsilon:g} are too few to find a clipping norm. "
-            "Put skdp.DPStandardScaler before this step, or pass row_norm, a public bound of most "
-            "row norms."
+            f"Rows are taken to be standardized: {units} with epsilon={spec.cost.epsilon:g} are "
+            "too few to find a clipping norm. Put skdp.DPStandardScaler before this step, or pass "
+            "row_norm, a public bound of most row norms."
         )
 
 

@@ -525,11 +525,9 @@ def _warnings(
     unclipped, noise_std = min(votes[-_LAST_VOTES:])
     if unclipped + _CERTAINTY * noise_std < _LEAST_OF_WANTED * quantile:
         return (
-            f"The descent has not converged, and the coefficients are probably useless: in one of "
-            f"its last steps only {unclipped:.0%} of the gradients were not clipped, where "
-            f"{quantile:.0%} are wanted. If you passed a covariance, entries of X may be much "
-            "larger than it implies, or far from 0: pass 'private'. Else pass a larger n_iter, or "
-            "more data.",
+            "The descent has not converged, and the coefficients are probably useless. If you "
+            "passed a covariance, entries of X may be much larger than it implies, or far from 0: "
+            "pass 'private'. Else pass a larger n_iter, or more data.",
         )
     last = math.sqrt(np.mean(np.square(moves[-_LAST_MOVES:]))) if moves else 0.0
     return (_NOT_CONVERGED,) if last > _MOVED * norm else ()

@@ -322,12 +322,10 @@ def release_user_whitening(
     is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
     n_lost = int(np.count_nonzero(is_lost))
     warning = (
-        f"{n_lost} of {n_features} features hardly take part in the fit: they are too small "
-        "beside the others to stand out from noise. If the units of features differ, or some lie "
-        "far from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, "
-        "in which it has require_groups=True, "
-        "or divide them by public guesses of their spreads. Columns that are seldom other than 0 "
-        "need more users."
+        f"{n_lost} of {n_features} features hardly take part in the fit, as noise hides them. If "
+        "their units differ, or some lie far from 0, put DPStandardScaler(privacy_unit='user') "
+        "before this step, with require_groups=True, in a DPPipeline, or divide features by public "
+        "guesses of their spreads. Features that are mostly 0 need more users."
     )
     return whitening_of(released, noise_std)[0], (warning,) if n_lost else ()
 
