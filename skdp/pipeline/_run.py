@@ -25,7 +25,7 @@ from skdp.data.sources import holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic_regression import PrivateClassifier
-from skdp.linear_model.logistic.fit import LABELS_BECOME_PUBLIC, UNLIKE_COLUMNS
+from skdp.linear_model.logistic.fit import HIDDEN_VARIATION, LABELS_BECOME_PUBLIC
 from skdp.pipeline import _composition as composition
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._composition import rows_of_step
@@ -380,14 +380,14 @@ def warnings_of(run: Run, shares: Shares, facts: Sequence[StepFacts]) -> list[st
 
 
 def without_false_alarms(fitted: Sequence[Any]) -> None:
-    """Remove warnings of hidden or unlike columns if the last step is sure of a small error.
+    """Remove warnings of hidden columns if the last step is sure of a small error.
 
-    Without a scaler, warnings of unlike columns stay, as the units of the columns matter.
+    Without a scaler, warnings of a classifier stay, as the units of the columns matter.
     """
     if not getattr(fitted[-1], "_is_sure", False):
         return
     is_scaled = any(hasattr(one, "scale_") for one in fitted)
-    alarms = (HIDDEN_COLUMNS, UNLIKE_COLUMNS) if is_scaled else (HIDDEN_COLUMNS,)
+    alarms = (HIDDEN_COLUMNS, HIDDEN_VARIATION) if is_scaled else (HIDDEN_COLUMNS,)
     for one in fitted:
         if given := getattr(one, "_warnings_given", ()):
             others = [text for text in given if not any(alarm in text for alarm in alarms)]

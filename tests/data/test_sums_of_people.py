@@ -215,7 +215,7 @@ def test_no_gradient_is_further_off_than_is_charged_wherever_records_lie(rng, n_
     y, weights = rng.integers(0, 2, 999), rng.normal(size=(n_features + 1, 2))
     root = np.diag(rng.uniform(0.5, 3, n_features))
     zeros, reach, bound = np.zeros(n_features), math.sqrt(n_features), 2 * math.sqrt(n_features)
-    white = Whitening(zeros, root, root, zeros, 3.0, reach, True, zeros, False, zeros > 0)
+    white = Whitening(zeros, root, root, zeros, 3.0, reach, zeros, False, zeros > 0)
     level = gradient_level(reach, 2, 1.0)
 
     def gradient(order, people):

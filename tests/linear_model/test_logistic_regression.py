@@ -258,7 +258,7 @@ def test_it_warns_of_what_noise_hides():
     seeds = range(SEED, SEED + 9)
     fits = [private(row_norm=1e6, random_state=seed) for seed in seeds]
     told = [warned_by(lambda fit=fit: fit.fit(X, codes)) for fit in fits]
-    hidden = [text for text in told if "noise hides the spread" in text]
+    hidden = [text for text in told if "noise hides how most columns vary" in text]
     assert len(hidden) > 4
     assert all("pass a smaller row_norm" in text for text in hidden)
     # A single feature has no other beside it.

@@ -58,7 +58,7 @@ LEAST_GAIN, CLEAR_GAIN = 0.05, 0.25  # not studied
 SURE_GAIN, _SURE_WITH, _LITTLE_NOISE = 0.75, 0.15, 0.035  # benchmarks/classification/alarms.md
 #: First words of a warning. A pipeline drops it if a scaler stands before the fit and the fit is
 #: sure, that is, if released losses show that it misses little.
-UNLIKE_COLUMNS = "A few columns may decide alone"
+HIDDEN_VARIATION = "Classes may be distinguished badly"
 
 
 def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
@@ -77,25 +77,19 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_fit(
     spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, gain: float, *, is_sure: bool
 ) -> Iterator[str]:
-    """Warn of hidden or unlike columns, rare classes and small gains, from released values.
+    """Warn of hidden columns, rare classes and small gains, from released values.
 
     `fractions` are noisy frequencies of the classes. The `gain` is 1 minus the ratio of the log
     loss of the model to that of the class frequencies. The fit `is_sure` if released losses show
     that it finds even the rarer one of two classes.
     """
     units = spec.unit.counted
-    if gain < CLEAR_GAIN and not whitening.is_clear:
+    if gain < CLEAR_GAIN and whitening.is_hidden:
         smaller = "" if spec.row_norm is None else "a smaller row_norm, "
         yield (
-            "Classes may be distinguished badly: noise hides the spread of the rows. Standardize "
-            f"them, as DPStandardScaler does, or pass {smaller}a larger epsilon or more "
-            f"{units}."
-        )
-    elif gain < CLEAR_GAIN and whitening.are_unlike:
-        yield (
-            f"{UNLIKE_COLUMNS}: they vary far more than the others, whose variation noise hides. "
-            "Put skdp.DPStandardScaler before this step. Behind a scaler, and for columns of 0 and "
-            f"1 or counts of words, pass more {units} or a larger epsilon instead."
+            f"{HIDDEN_VARIATION}: noise hides how most columns vary. Put skdp.DPStandardScaler "
+            "before this step. Behind a scaler, and for columns of 0 and 1 or counts of words, "
+            f"pass {smaller}a larger epsilon or more {units} instead."
         )
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))

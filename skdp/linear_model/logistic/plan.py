@@ -255,9 +255,10 @@ class Whitening:
     spread: np.ndarray  # variances of z along `vectors`: 1 or, where noise hides them, less
     largest: float  # spectral norm of A
     clip_norm: float  # norm to which z is clipped
-    is_clear: bool  # whether any eigenvalue of the covariance exceeds its noise
     variances: np.ndarray  # of the columns of x; 0 if noise makes them negative
-    are_unlike: bool  # whether noise hides most `variances`, and a few are far larger
+    is_hidden: (
+        bool  # whether noise hides all eigenvalues, or most variances beside a few large ones
+    )
     is_flat: np.ndarray  # by column: whether x hardly varies, and noise would not hide it
     class_noise: float = 0.0  # noise std of an entry of the mean product of rows and labels
 
@@ -287,7 +288,6 @@ def whitening_of(
     spread = values / raised
     clip_norm = math.sqrt(max(1.0, float(spread.sum())))
     half = (vectors / np.sqrt(raised)) @ vectors.T
-    is_clear = bool(values[-1] > edge and spread.sum() >= 1)
     root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
@@ -295,9 +295,10 @@ def whitening_of(
     # The median of noisy variances may be negative, so it is at least the noise. Of two middle
     # variances the smaller one is taken, as their mean may be large if only one of them is.
     median = max(float(np.quantile(variances, 0.5, method="lower")), noise_std)
-    are_unlike = bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
-    facts = mean, root, vectors, spread, largest, clip_norm, is_clear
-    return Whitening(*facts, np.maximum(variances, 0.0), are_unlike, is_flat)
+    are_unlike = median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median
+    is_hidden = bool(are_unlike or values[-1] <= edge or spread.sum() < 1)
+    facts = mean, root, vectors, spread, largest, clip_norm, np.maximum(variances, 0.0)
+    return Whitening(*facts, is_hidden, is_flat)
 
 
 def start_of(
