@@ -62,8 +62,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     is_exact = not spec.cost.is_private and spec.n_iter == "auto"
     # Second moments have many directions of similar strength, which more steps separate.
     n_steps = 1 if is_exact else spec.support.steps[solver] + n_more * is_moment
-    if spec.coherence_bound is not None:
-        _check_coherence_bound(spec, solver)
+    _check_coherence_bound(spec, solver)
     limit = spec.shape[1] if is_moment else min(spec.shape)
     return replace(
         spec,
@@ -169,16 +168,13 @@ def _is_strong(spec: EntriesSpec) -> bool:
 
 def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
     """Refuse a coherence bound that no iteration would use."""
-    if spec.support.takes_coherence_bound and solver != "input":
-        return
-    taken = f"solver={spec.solver!r}"
-    if spec.solver != solver:
-        taken += f", which takes {solver!r}"
-    raise ValueError(
-        f"coherence_bound={spec.coherence_bound} is for the iterations that protect entries "
-        f"and edges, got {spec.given_unit} and {taken}: pass coherence_bound=None, or another "
-        "solver."
-    )
+    iterates = spec.support.takes_coherence_bound and solver != "input"
+    if spec.coherence_bound is not None and not iterates:
+        raise ValueError(
+            f"coherence_bound={spec.coherence_bound} is for iterations on entries or edges, got "
+            f"{spec.given_unit} and solver={solver!r}: pass coherence_bound=None, or a solver that "
+            "iterates."
+        )
 
 
 class IterationReleases(NamedTuple):
