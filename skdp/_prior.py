@@ -112,7 +112,5 @@ def check_prior(
     # Behind its arrays, a prior may have classes and names of columns.
     for own, (what, of_fit) in zip(prior[len(shapes) :], facts.items(), strict=False):
         if not (own is None or of_fit is None or [*own] == [*of_fit]):
-            raise ValueError(
-                f"prior has other {what} than this fit, or in another order: fit both to the same."
-            )
+            raise ValueError(f"prior must have the {what} of this fit, in the same order.")
     return tuple(arrays)

@@ -617,9 +617,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         if on is None:
             places = [column for column in range(self.n_features_in_) if column != without]
         elif isinstance(on, str | bytes) or not np.iterable(on):
-            raise ValueError(
-                f"on={shown(on)} must be a list of names or indices of columns, or None."
-            )
+            raise ValueError(f"on={shown(on)} must be a list of names or indices, or None.")
         else:
             places = [self._place("on", column) for column in on]
         if not places or len(set(places)) < len(places):
@@ -644,13 +642,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
 
     def _spec_of(self, *size: int, **facts: Any) -> Any:
         if self.marginals and (self.bounds is None or self.assume_centered):
-            raise ValueError(
-                "marginals=True needs bounds, known without looking at X, and no assume_centered."
-            )
+            raise ValueError("marginals=True needs bounds that are public, and no assume_centered.")
         if self.scales is not None and (self.bounds is None or self._takes_gaps):
-            raise ValueError(
-                "scales='bounds' needs bounds, known without looking at X, and missing='refuse'."
-            )
+            raise ValueError("scales='bounds' needs bounds that are public, and missing='refuse'.")
         if (prior := self.prior) is not None:
             d, names = size[1], facts["names"]
             mean, prior = check_prior(prior, NORMAL_LAW, [(d,), (d, d)], {FEATURES: names})

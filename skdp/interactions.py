@@ -109,9 +109,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
         )
     named = list(getattr(given, "columns", ()))
     if any(one in named and one != named[place] for place, one in enumerate(("user", "item"))):
-        raise ValueError(
-            "pairs must have users first, then items: pass pairs[['user', 'item', ...]]."
-        )
+        raise ValueError("pairs must have users before items: pass pairs[['user', 'item', ...]].")
     rows, users = _placed(_safe_indexing(given, 0, axis=1), users, "users")
     columns, items = _placed(_safe_indexing(given, 1, axis=1), items, "items")
     is_listed = (rows >= 0) & (columns >= 0)
@@ -245,9 +243,7 @@ def top_items(
         listed = checked_ids(candidates, "candidates")
         is_candidate = np.isin(items, listed)
         if is_candidate.sum() < len(np.unique(listed)):
-            raise ValueError(
-                "candidates must be items of history.items; at least one of them is not."
-            )
+            raise ValueError("candidates must be items of history.items; at least one is not.")
     best_of_users = {}
     for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
         with without_warnings():  # about names, which were compared above

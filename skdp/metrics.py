@@ -261,9 +261,7 @@ def _rankings(
     if seen is not None:
         seen = check_rows(seen, name)
         if seen.shape != gains.shape:
-            raise ValueError(
-                f"seen must have the shape of y_true, {gains.shape}, got {seen.shape}."
-            )
+            raise ValueError(f"seen must have the shape {gains.shape} of y_true, got {seen.shape}.")
         is_new = (seen.toarray() if issparse(seen) else seen) == 0
         scores = np.where(is_new, scores, -np.inf)
         gains = gains.multiply(is_new).tocsr() if issparse(gains) else gains * is_new

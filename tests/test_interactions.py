@@ -197,5 +197,5 @@ def test_a_model_that_scores_no_items_is_refused():
 @pytest.mark.parametrize("names", ["item user", "item user stars", "user rating item"])
 def test_named_columns_that_are_not_in_the_order_of_pairs_are_refused(names):
     pairs = pd.DataFrame([[1] * len(names.split())], columns=names.split())
-    with pytest.raises(ValueError, match=r"users first, then items: pass pairs\[\['user', 'item'"):
+    with pytest.raises(ValueError, match=r"users before items: pass pairs\[\['user', 'item'"):
         interaction_table(pairs, items=[1])

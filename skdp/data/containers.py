@@ -34,9 +34,7 @@ INVALID_SPARSE = (
     "below the length of its axis, indptr must not decrease and must end within the entries, and "
     "all lengths must agree."
 )
-COLLECTION = (
-    "A collection of dask is not accepted here: pass X.compute(), if the result fits into memory."
-)
+COLLECTION = "A collection of dask is not accepted here: pass X.compute() if it fits into memory."
 OTHER_COLUMNS = (
     "A data frame has other columns than the first data frame (or than dask declares), or another "
     "order of columns. Select the same columns by name in all parts, as frame[['a', 'b']] does."

@@ -309,9 +309,7 @@ def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array
 def _check_same_length(**parts: containers.RawBlock) -> None:
     first, second = (part.shape[0] for part in parts.values())
     if first != second:
-        raise ValueError(
-            f"{' and '.join(parts)} must have the same length, got {first} and {second}."
-        )
+        raise ValueError(f"{' and '.join(parts)} must have one length, got {first} and {second}.")
 
 
 def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:

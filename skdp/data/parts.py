@@ -572,9 +572,7 @@ class RowBlocks(SkdpContainer):
             If the rows are sparse.
         """
         if self.is_sparse:
-            raise ValueError(
-                "to_npy writes dense rows: save each sparse block by scipy.sparse.save_npz."
-            )
+            raise ValueError("to_npy takes dense rows; save sparse ones by scipy.sparse.save_npz.")
         write_npy(path, self)
 
     def __repr__(self) -> str:
@@ -657,16 +655,12 @@ class RowBlocks(SkdpContainer):
         first = self._seen[0] if self._seen else kind
         takes_texts = self.loaded_like is not None
         if first.flaw and not takes_texts:
-            advice = (
-                "Encode texts in the function that loads a part, or write them to Parquet files."
-            )
+            advice = "Encode texts in the function that loads a part, or write them to Parquet."
             raise ValueError(f"{name}: {advice} {first.flaw}")
         if first.flaw and self.function is None:
             raise ValueError(f"{name}: {first.flaw}")
         if not takes_texts and not np.can_cast(block.dtype, float):
-            raise ValueError(
-                f"{name} must have real numbers of at most 64 bits, as frame.astype(float) has."
-            )
+            raise ValueError(f"{name} must be numbers of up to 64 bits: pass frame.astype(float).")
         has_shape = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
         if not has_shape or kind.is_sparse != first.is_sparse:
             raise ValueError(
@@ -832,9 +826,7 @@ def _listed(items: Any, name: str, n_parts: int | None = None) -> list[Any]:
         )
     found = list(items)
     if n_parts not in (None, len(found)):
-        raise ValueError(
-            f"{name} must have an item for each of {n_parts} loaders, got {len(found)}."
-        )
+        raise ValueError(f"{name} must have {n_parts} items, as loaders has, got {len(found)}.")
     return found
 
 

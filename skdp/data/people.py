@@ -217,9 +217,7 @@ def rounding_of_units(
 # ------------------------------
 # Ids of people, and their checks.
 
-_KINDS_DIFFER = (
-    "The ids of users must be of one kind, all integers or all strings, and none may be missing."
-)
+_KINDS_DIFFER = "The ids of users must be all integers or all strings, and none may be missing."
 # Kinds of ids that can be sorted.
 _KINDS = (str, bytes, int, UUID, date)
 
@@ -237,9 +235,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not np.isfinite(names).all():
             raise ValueError("An id of a user is NaN or infinite; each row must have a finite id.")
         if not np.equal(names, np.rint(names)).all():
-            raise ValueError(
-                "The ids of users are fractions; pass integers or strings, and no weights."
-            )
+            raise ValueError("Ids of users are fractions; pass integers or strings, no weights.")
         if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
             raise ValueError(
                 f"The ids of users are too large for {names.dtype}, which cannot distinguish all "
@@ -278,9 +274,7 @@ def checked_ids(ids: Any, name: str) -> np.ndarray:
     if given.ndim == 2 and given.shape[1] == 1:
         given = given.ravel()
     if given.ndim != 1:
-        raise ValueError(
-            f"{name} must have one dimension, as frame['patient'] has, got shape {given.shape}."
-        )
+        raise ValueError(f"{name} must be 1-D, as frame['patient'] is, got shape {given.shape}.")
     if given.dtype != object:
         return given
     # Ids of several kinds stay objects, which `check_users` refuses.

@@ -124,9 +124,7 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
     """Return a record of zeros with the layout of `like`, and the names of its features."""
     if like is None:
         if n_features is None:
-            raise TypeError(
-                "Pass n_features, the number of features, or like, an X of public rows."
-            )
+            raise TypeError("Pass n_features, the number of columns, or like, an X of public rows.")
         shape = (1, int(n_features))
         return csr_array(shape) if sparse else np.zeros(shape), None
     if sparse:
@@ -258,9 +256,7 @@ def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows
     if n_features != agreed_width:
         raise ValueError(f"X has {n_features} features, but {agreed_width} are agreed on.")
     if not 1 <= n_rows <= most_rows:
-        raise ValueError(
-            f"X has {n_rows} rows; an owner has one at least, and {most_rows} at most."
-        )
+        raise ValueError(f"X has {n_rows} rows; an owner has one at least and {most_rows} at most.")
     if is_sparse != (agreed := holds_sparse(null)):
         kinds = ("sparse", "dense") if agreed else ("dense", "sparse")
         raise ValueError(

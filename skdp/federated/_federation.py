@@ -363,9 +363,7 @@ def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[
             )
         return (1,) * owners
     if n_rows is None:
-        raise TypeError(
-            "With unit='row', n_rows must be the number of rows of all owners, got None."
-        )
+        raise TypeError("With unit='row', n_rows must be the number of rows of all owners.")
     if not isinstance(n_rows, Iterable):
         check_scalar(n_rows, "n_rows", Integral, min_val=owners)
         if dropouts:
@@ -378,9 +376,7 @@ def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[
     for size in sizes:
         check_scalar(size, "n_rows of an owner", Integral, min_val=1)
     if len(sizes) != owners:
-        raise ValueError(
-            f"n_rows must have a number for each of {owners} owners, got {len(sizes)}."
-        )
+        raise ValueError(f"n_rows must have the numbers of {owners} owners, got {len(sizes)}.")
     return tuple(map(int, sizes))
 
 
@@ -604,9 +600,7 @@ class Federation:
             n_units = self._agreement.shares.n_units
             n_rows = sum(source_of_view(one._rows).shape[0] for one in owners)
             if not self._agreement.is_unit_owner and n_rows != n_units:
-                raise ValueError(
-                    f"parts have {n_rows} rows together, but n_rows={n_units} is agreed on."
-                )
+                raise ValueError(f"parts have {n_rows} rows, but n_rows={n_units} is agreed on.")
             return Coordinator(self).run(
                 lambda messages: {i: owners[i].handle(one) for i, one in messages.items()}
             )
@@ -615,13 +609,9 @@ class Federation:
         """Refuse parts for another number of owners, or with different columns."""
         agreement = self._agreement
         if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
-            raise TypeError(
-                f"parts must be a list with the rows of each owner, got {type(parts).__name__}."
-            )
+            raise TypeError(f"parts must be a list of owners' rows, got {type(parts).__name__}.")
         if len(parts) != agreement.n_owners:
-            raise ValueError(
-                f"parts must be the rows of {agreement.n_owners} owners, got {len(parts)} parts."
-            )
+            raise ValueError(f"parts must be of {agreement.n_owners} owners, got {len(parts)}.")
         if y is not None and len(y) != len(parts):
             raise ValueError(f"y must be a list with the targets of {len(parts)} owners.")
         # Sums go by the position of columns, so data frames with different names are refused.

@@ -107,9 +107,7 @@ def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) ->
     """Refuse a head with missing, unknown or invalid fields."""
     missing = sorted(kind.fields.keys() - fields.keys())
     if missing:
-        raise FederationError(
-            f"A message lacks the fields {missing}: give all parties one version of skdp."
-        )
+        raise FederationError(f"A message lacks the fields {missing}: use one version of skdp.")
     if len(fields) > len(kind.fields):
         raise FederationError(
             f"A message has fields other than {sorted(kind.fields)}: give all parties one version "
@@ -134,9 +132,7 @@ def _read_arrays(
             case [str(text), [size]] if text in kind.types and _is_below(size, math.inf) and size:
                 types.append((kind.types[text], size))
             case _:
-                raise FederationError(
-                    "Field 'arrays' of a message has another type or shape than its kind."
-                )
+                raise FederationError("Field 'arrays' of a message has a wrong type or shape.")
     if sum(size * dtype.itemsize for dtype, size in types) != len(body):
         raise FederationError("Field 'arrays' of a message and the data have different sizes.")
     return [np.frombuffer(body, dtype, size) for dtype, size in types]

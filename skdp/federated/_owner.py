@@ -112,9 +112,7 @@ class Handshake:
         """Refuse a pair [number of an owner, signature] whose signature is invalid."""
         number, signature = given[0], bytes.fromhex(given[1])
         if not masks.is_signed(self._peers[number], signature, purpose, self._agreement, *parts):
-            raise FederationError(
-                f"A signature of owner {number} is invalid for the key in peers[{number}]."
-            )
+            raise FederationError(f"A signature of owner {number} is invalid for peers[{number}].")
 
 
 def digest_of_keys(state: OwnerState) -> bytes:
@@ -388,9 +386,7 @@ class Owner:
             If the state cannot be written. No answer is sent, and the question may be asked again.
         """
         if os.getpid() != self._process:
-            raise FederationError(
-                "An owner does not continue in a forked process: make the owner there."
-            )
+            raise FederationError("An owner does not continue in a fork: make the owner there.")
         # One message at a time: the same question, asked twice at once, must not draw noise twice.
         with self._lock:
             return self._handle(message)
@@ -569,9 +565,7 @@ class Owner:
         if found is None:
             self._end()
             self._state.save(self._path)
-            raise FederationError(
-                "The fit has failed for this owner, and cannot continue: begin a new fit."
-            )
+            raise FederationError("The fit has failed for this owner: begin a new fit.")
         self._state.sums.append(total.astype("<i8").tobytes().hex())
         self._history.add(total, absent)
         self._keep(found)

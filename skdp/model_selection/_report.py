@@ -447,9 +447,7 @@ def _own_record(estimator: Any) -> PrivacySpent | None:
 
 
 def _not_fitted(estimator: Any) -> NotFittedError:
-    return NotFittedError(
-        f"This {type(estimator).__name__} instance is not fitted yet: nothing has been spent."
-    )
+    return NotFittedError(f"This {type(estimator).__name__} is not fitted yet: nothing is spent.")
 
 
 def _joined(path: str, name: str) -> str:

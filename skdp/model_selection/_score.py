@@ -265,9 +265,7 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
     check_inverse(name, getattr(last, "transformer_", None))
     rows = transformed(before, X)
     if isinstance(rows, RowBlocks) and not isinstance(last, PrivateEstimator):
-        results = np.concatenate(
-            [_applied(_acceptable(block, last), last, method) for block in rows]
-        )
+        results = np.concatenate([_applied(_acceptable(one, last), last, method) for one in rows])
     else:
         results = np.asarray(_applied(_acceptable(rows, last), last, method))
     if results.shape != (shape or results.shape[:1]):
@@ -422,9 +420,7 @@ def classes_for(scoring: str, last: Any) -> Any:
     """Return the public classes; refuse classes with which a score cannot be computed."""
     classes = last.classes_ if hasattr(last, "classes_") else given_classes(last.classes)
     if SCORES[scoring].of_two and len(classes) != 2:
-        raise ValueError(
-            f"scoring={scoring!r} needs two classes, got {len(classes)}: pass another scoring."
-        )
+        raise ValueError(f"scoring={scoring!r} needs 2 classes, got {len(classes)}: pass another.")
     return classes
 
 

@@ -164,9 +164,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
     def _wrapped(self) -> Any:
         """Return the fitted best estimator or, before a fit, the unfitted estimator."""
         if not self.refit:
-            raise AttributeError(
-                f"{type(self).__name__} with refit=False keeps no estimator, and no method of it."
-            )
+            raise AttributeError(f"{type(self).__name__} with refit=False keeps no estimator.")
         return getattr(self, "best_estimator_", self.estimator)
 
     def _pattern(self) -> Any:

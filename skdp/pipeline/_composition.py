@@ -90,9 +90,7 @@ def _listed(estimator: Any) -> list[Step]:
         estimator._validate_names(names)
     elif type(estimator) is Pipeline:
         if estimator.memory is not None:
-            raise ValueError(
-                "estimator must not have memory, which writes rows to disk: pass memory=None."
-            )
+            raise ValueError("estimator must have memory=None, as a cache writes rows to disk.")
         if any(rules.is_columns(step) and rules.private_parts(step) for _, step in named):
             raise ValueError("ColumnTransformer has private parts: pass a DPPipeline as estimator.")
     else:
@@ -188,9 +186,7 @@ def adjacency_of(steps: Sequence[Step]) -> str:
     """Return the one adjacency of all private steps; refuse several."""
     adjacencies = sorted({step.estimator.adjacency for step in steps if step.is_private})
     if len(adjacencies) > 1:
-        raise ValueError(
-            f"The private steps of estimator must have one adjacency, got {adjacencies}."
-        )
+        raise ValueError(f"Private steps of estimator must have one adjacency, got {adjacencies}.")
     return str(adjacencies[0])
 
 

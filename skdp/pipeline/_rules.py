@@ -517,9 +517,7 @@ class DelegatesMixin(SeededEstimator):
         """
         last, (X, y) = last_of(self._fitted()), in_parts(X, y)
         if users is not None and "users" not in signature(last.score).parameters:
-            raise ValueError(
-                f"users must be None: {type(last).__name__}.score takes none, and scores each row."
-            )
+            raise ValueError(f"users must be None, as {type(last).__name__}.score takes none.")
         given = {} if users is None else {"users": users}
         return float(self._applied("score", X, *(() if y is None else (y,)), **given))
 

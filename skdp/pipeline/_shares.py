@@ -123,16 +123,12 @@ def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[st
     shares = {}
     for name, share in given.items():
         if name not in names:
-            raise ValueError(
-                f"shares has {name!r}, which is no private step: these are {', '.join(names)}."
-            )
+            raise ValueError(f"shares has {name!r}, no private step: these are {', '.join(names)}.")
         is_number = isinstance(share, Real) and not isinstance(share, bool)
         # A huge int has no float, and a tiny fraction becomes the float 0.
         shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
         if not shares[name]:
-            raise ValueError(
-                f"shares[{name!r}] must be a number above 0 and at most 1, got {shown(share)}."
-            )
+            raise ValueError(f"shares[{name!r}] must be a number in (0, 1], got {shown(share)}.")
     return shares
 
 

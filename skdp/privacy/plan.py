@@ -268,9 +268,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             number of entries.
         """
         if not share > 0:
-            raise BudgetError(
-                f"Release {name!r} asks for a share of {share!r}, which must be positive."
-            )
+            raise BudgetError(f"Release {name!r} has the share {share!r}, which must be positive.")
         # A choice releases an index, an exact integer: rounding reveals nothing.
         if not self.is_private or mechanism == CHOICE:
             return
@@ -466,9 +464,7 @@ class Plan:  # numpydoc ignore=PR02
                 f"{sorted(set(shares))} with the sum {most!r}."
             )
         if most - least > SHARE_TOLERANCE:
-            raise BudgetError(
-                f"The branches of a plan must spend the same, got sums of {least!r} to {most!r}."
-            )
+            raise BudgetError(f"Branches of a plan must spend the same, got {least!r} to {most!r}.")
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -578,9 +574,7 @@ def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
         return tuple(chain.from_iterable(found.values()))
     names = " or ".join(repr(planned.name) for planned, _ in nodes)
     if not names:
-        raise BudgetError(
-            f"Release {release.name!r} is not planned: all planned releases have been made."
-        )
+        raise BudgetError(f"Release {release.name!r} is not planned: all planned ones are made.")
     raise BudgetError(
         f"Release {release.name!r} is not next in the plan, or differs from the planned one: pass "
         f"the plan's own {names}."

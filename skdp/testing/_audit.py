@@ -80,9 +80,7 @@ def _inside(value: Any) -> Any:
 def _reduced(value: Any) -> Any:
     """Return the members of an object by name: those in its pickle, and other attributes."""
     if isinstance(value, TracebackType):
-        raise TypeError(
-            "A pickle of a traceback, as libraries make it, lacks its frames' variables."
-        )
+        raise TypeError("A pickle of a traceback, as libraries make it, lacks its variables.")
     reduce = copyreg.dispatch_table.get(type(value))
     reduced: Any = reduce(value) if reduce else value.__reduce_ex__(4)
     if isinstance(reduced, str):

@@ -122,7 +122,7 @@ SHOWN = {
     ),
     "users by the name of a column": (
         lambda: OF_USERS.fit(NUMBERS, users="town"),
-        r"users must have one dimension, as frame\['patient'\] has",
+        r"users must be 1-D, as frame\['patient'\] is",
     ),
     "no users": (
         lambda: cross_val_score(OF_USERS, X, Y, error_score="raise", scoring=lambda *_: 0),
@@ -234,7 +234,7 @@ SHOWN = {
     "no shape": (lambda: RowBlocks(lambda: [X]), "shape must be two positive integers"),
     "no lengths": (
         lambda: RowBlocks.from_partitions([lambda: X]),
-        "lengths must have an item for each of 1 loaders, got 0",
+        "lengths must have 1 items, as loaders has, got 0",
     ),
     "a threshold to search": (
         lambda: DPGridSearch(

@@ -85,7 +85,7 @@ BAD = {
     "none": (None, "privacy_unit='user' needs users"),
     "too few": (np.arange(5), "users has 5 ids"),
     "missing": (np.where(np.arange(N_PEOPLE) == 3, np.nan, 1.0), "NaN"),
-    "mixed": ([*range(N_PEOPLE - 1), "Jane"], "of one kind"),
+    "mixed": ([*range(N_PEOPLE - 1), "Jane"], "all integers or all strings"),
     "fractions": (np.linspace(0, 1, N_PEOPLE), "fractions"),
     "a table": (np.zeros((N_PEOPLE, 2)), "one dimension"),
 }

@@ -92,7 +92,7 @@ BAD = {
     "one array": (in_parts, lambda codes: [codes], "users has 1 arrays with ids, but X has 3"),
     "other cuts": (in_parts, lambda codes: np.split(codes, [2, 8]), "2 ids for part 0 of X, which"),
     "a part behind an empty one": (in_parts, lambda codes: np.split(codes, [1, 9]), "for part 2"),
-    "kinds": (in_parts, parts_of_kinds, "of one kind"),
+    "kinds": (in_parts, parts_of_kinds, "all integers or all strings"),
     "a table in a part": (in_parts, lambda codes: [np.ones((1, 2))], r"users\[0\] must have one"),
     "too few chunks": (chunks_of, lambda codes: da.from_array(codes[1:]), "ids, but X has"),
     "fractions": (chunks_of, lambda codes: da.from_array(codes / 2), "are fractions"),

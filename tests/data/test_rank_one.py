@@ -192,7 +192,7 @@ def test_numpy_does_not_write_out_by_itself(make):
 @pytest.mark.parametrize(
     ("left", "right", "message"),
     [
-        (LEFT[:5], RIGHT[:4], "left and right must have the same length, got 5 and 4"),
+        (LEFT[:5], RIGHT[:4], "left and right must have one length, got 5 and 4"),
         (LEFT[0], RIGHT, r"left must be 2-D with at least one column, got shape \(4,\)"),
         (LEFT, DENSE.reshape(N, D1, D2), r"right must be 2-D .* got shape \(60, 4, 3\)"),
         (LEFT, RIGHT[:, :0], r"right must be 2-D with at least one column, got shape \(60, 0\)"),
@@ -218,7 +218,7 @@ def test_bad_factors_are_refused(left, right, message):
             "columns must be integers from 0 to 2, but some are negative or",
         ),
         ({"rows": [4, 0]}, "rows must be integers from 0 to 3, but some are negative or"),
-        ({"columns": [0]}, "rows and columns must have the same length, got 2 and 1"),
+        ({"columns": [0]}, "rows and columns must have one length, got 2 and 1"),
         ({"rows": [0.0, 4711.0]}, r"rows must be 1-D integers, got dtype float64 and shape \(2,\)"),
         ({"rows": [True, False]}, "rows must be 1-D integers, got dtype bool"),
         ({"rows": [[0, 1]]}, r"rows must be 1-D integers, got dtype int64 and shape \(1, 2\)"),
@@ -231,7 +231,7 @@ def test_bad_factors_are_refused(left, right, message):
             {"tasks": [0, 4711]},
             "tasks must be integers from 0 to 2, but some are negative or",
         ),
-        ({"tasks": [0]}, "X and tasks must have the same length, got 2 and 1"),
+        ({"tasks": [0]}, "X and tasks must have one length, got 2 and 1"),
         ({"tasks": ["a", "b"]}, "tasks must be 1-D integers, got dtype str_"),
         ({"n_tasks": 0}, "n_tasks must be a positive integer, got 0"),
         ({"n_tasks": 2.0}, r"n_tasks must be a positive integer, got 2.0"),

@@ -667,7 +667,7 @@ def test_a_row_that_is_lost_changes_no_bit_of_the_others(layout, n_columns):
 
 def test_parts_are_checked_before_anything_is_loaded():
     for loaders, lengths, error in (
-        ([len], [1, 2], "lengths must have an item for each of 1 loaders, got 2"),
+        ([len], [1, 2], "lengths must have 1 items, as loaders has, got 2"),
         ([3], [1], "Part 0 must be a function without arguments in loaders .* got int and 1"),
         ([len], [-1], "Part 0 .* an integer from 0 in lengths, got builtin.* and -1"),
         ([len], [0], "lengths of all parts together must be positive, got 0"),

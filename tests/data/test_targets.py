@@ -97,7 +97,7 @@ def test_rows_in_parts_bring_their_targets_and_can_be_mapped(tmp_path):
     )
     half.to_npy(tmp_path / "half.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "half.npy"), X[:, 2:] ** 2)
-    with pytest.raises(ValueError, match="y must have an item for each of 3 loaders"):
+    with pytest.raises(ValueError, match="y must have 3 items, as loaders has"):
         RowBlocks.from_partitions(loaders, [3, 0, 6], 4, y=[PARTS[0]])
 
 

@@ -332,7 +332,7 @@ def test_two_whole_rosters_have_no_owner_in_common():
         (
             {"n_rows": SIZES[1:]},
             ValueError,
-            "n_rows must have a number for each of 20 owners, got 19",
+            "n_rows must have the numbers of 20 owners, got 19",
         ),
         ({"n_rows": [0, *SIZES[1:]]}, ValueError, "n_rows of an owner"),
         ({"n_rows": [1.5, *SIZES[1:]]}, TypeError, "n_rows of an owner"),

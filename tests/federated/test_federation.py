@@ -161,7 +161,7 @@ def test_more_units_than_owners_would_move_a_search(monkeypatch):
 
 def test_parts_are_those_agreed_on():
     federation = of_rows(PCA)
-    with pytest.raises(ValueError, match="parts must be the rows of 3 owners, got 2"):
+    with pytest.raises(ValueError, match="parts must be of 3 owners, got 2"):
         federation.fit([X[:60], X[60:]])
     with pytest.raises(ValueError, match="parts have 119 rows together, but n_rows=120"):
         federation.fit([X[:40], X[40:80], X[80:119]])
@@ -330,7 +330,7 @@ class Subclass(DPPCA):
         (DPLinearRegression(privacy_unit="user"), {}, ValueError, "unit='owner' protects all rows"),
         (PCA, {"like": np.zeros((1, 6)), "sparse": True}, ValueError, "sparse must be left out"),
         (PCA, {"like": np.zeros((1, 7))}, ValueError, "n_features=., but like has 7 features"),
-        (PCA, {"n_features": None}, TypeError, "Pass n_features, the number of features, or like"),
+        (PCA, {"n_features": None}, TypeError, "Pass n_features, the number of columns, or like"),
         (Subclass(2, **FINITE), {}, TypeError, "got Subclass"),
         (DPPCA, {}, TypeError, "got type|got ABCMeta"),
         (None, {"estimator": 3}, TypeError, "got int"),
@@ -363,7 +363,7 @@ class Subclass(DPPCA):
             PCA,
             {"n_rows": None},
             TypeError,
-            "n_rows must be the number of rows of all owners, got None",
+            "n_rows must be the number of rows of all owners",
         ),
         (PCA, {"n_rows": 120.0}, TypeError, "n_rows must be an instance of"),
         (PCA, {"n_features": 0}, ValueError, "'n_features' parameter .* Got 0"),

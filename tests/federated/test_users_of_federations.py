@@ -84,7 +84,7 @@ def test_what_is_no_federation(given):
 
 @pytest.mark.parametrize("kind", [lambda parts: dict(enumerate(parts)), iter, lambda _: 3])
 def test_parts_are_a_list(kind):
-    with pytest.raises(TypeError, match="parts must be a list with the rows of each owner, got "):
+    with pytest.raises(TypeError, match="parts must be a list of owners' rows, got "):
         a_federation().fit(kind(PARTS))
 
 

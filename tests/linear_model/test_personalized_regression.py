@@ -403,14 +403,14 @@ def test_ids_that_are_no_ids_are_refused():
     X, y, groups, _, _ = draw(20)
     cases = [
         ({}, np.where(groups == 3, np.nan, groups), "NaN or infinite"),
-        ({}, np.array([None, *groups[1:]]), "must be of one kind"),
+        ({}, np.array([None, *groups[1:]]), "must be all integers or all strings"),
         ({}, groups[1:], "one for each row"),
-        ({}, [None, *groups[1:]], "must be of one kind"),
-        ({}, ["a", np.nan, *map(str, groups[2:])], "must be of one kind"),
+        ({}, [None, *groups[1:]], "must be all integers or all strings"),
+        ({}, ["a", np.nan, *map(str, groups[2:])], "must be all integers or all strings"),
         ({}, groups + 0.5, "are fractions"),
         ({}, np.ma.masked_equal(groups, 3), "A masked array is not accepted"),
         ({}, groups + 2.0**60, "too large for float64"),
-        ({}, groups.reshape(20, -1), "groups must have one dimension"),
+        ({}, groups.reshape(20, -1), "groups must be 1-D"),
         ({"user_column": 1}, groups, "are fractions"),
         ({"user_column": "user"}, None, "X has no names, so pass the place"),
         ({"user_column": 12}, None, "must be a column of X, from -8 to 7"),

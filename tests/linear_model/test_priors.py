@@ -241,7 +241,7 @@ def test_without_noise_a_prior_changes_nothing(kind):
         (
             "classes",
             (np.ones((1, D)), np.zeros(1), (0, 2)),
-            "prior has other classes than this fit",
+            "prior must have the classes of this fit",
         ),
         (
             "classes",

@@ -172,7 +172,7 @@ def test_classes_of_any_number_have_a_balanced_accuracy():
     exact = balanced_accuracy_score(y[400:], model.predict(X[400:]))
     assert abs(found.value - exact) < 6 * found.std + 0.01
     for scoring in ("f1", "roc_auc"):
-        with pytest.raises(ValueError, match="needs two classes, got 10"):
+        with pytest.raises(ValueError, match="needs 2 classes, got 10"):
             private_score(model, X, y, scoring=scoring)
 
 
@@ -337,7 +337,7 @@ def test_a_search_by_the_area_ends_with_a_model():
     search = DPGridSearch(model, {"row_norm": [1.0, 3.0]}, epsilon=8.0, scoring="roc_auc")
     assert search.fit(X, labels).best_params_["row_norm"] in (1.0, 3.0)
     assert search.privacy_spent_.mu > 0
-    with pytest.raises(ValueError, match="needs two classes, got 3"):
+    with pytest.raises(ValueError, match="needs 2 classes, got 3"):
         search.set_params(estimator__classes=["maybe", "no", "yes"]).fit(X, labels)
 
 

@@ -69,7 +69,7 @@ def test_a_last_step_that_takes_no_users_says_so(is_search):
     if is_search:
         model = DPGridSearch(model, {"last__n_iter": [2]})
     model.fit(X, Y)
-    with pytest.raises(ValueError, match=r"users must be None: DPLinearRegression\.score"):
+    with pytest.raises(ValueError, match=r"users must be None, as DPLinearRegression\.score"):
         model.score(X, Y, users=IDS)
 
 

@@ -368,7 +368,7 @@ def test_a_fit_that_failed_has_published_what_was_fitted_before():
         failed.fit(X)
     assert privacy_spent(failed).verdict == (
         f"Not private: scaler (StandardScaler) {LEARNED}; Pipeline has no total: This DPPCA "
-        "instance is not fitted yet: nothing has been spent"
+        "is not fitted yet: nothing is spent"
     )
     plain = make_pipeline(StandardScaler().fit(X), Ridge())
     assert not privacy_spent(plain).is_private

@@ -137,14 +137,14 @@ def test_steps_spend_their_shares(steps, given, expected):
 @pytest.mark.parametrize(
     ("steps", "shares", "error"),
     [
-        (THREE, {"pca": 0.5}, "'pca', which is no private step: these are dpstandardscaler, dppca"),
-        (THREE, {"dppca": 0.0}, "shares.'dppca'. must be a number above 0 and at most 1, got 0.0"),
+        (THREE, {"pca": 0.5}, "'pca', no private step: these are dpstandardscaler, dppca"),
+        (THREE, {"dppca": 0.0}, "shares.'dppca'. must be a number in .0, 1., got 0.0"),
         (THREE, {"dppca": -0.1}, "got -0.1"),
         (THREE, {"dppca": True}, "got True"),
         (THREE, {"dppca": np.True_}, "got <bool"),
         (THREE, {"dppca": np.array(0.5)}, "got <ndarray>"),
-        (THREE, {"dppca": Fraction(10**400, 3)}, "at most 1, got Fraction"),
-        (THREE, {"dppca": Fraction(1, 10**400)}, "above 0 and at most 1, got Fraction"),
+        (THREE, {"dppca": Fraction(10**400, 3)}, "in .0, 1., got Fraction"),
+        (THREE, {"dppca": Fraction(1, 10**400)}, "in .0, 1., got Fraction"),
         (THREE, {"dppca": "half"}, "got 'half'"),
         (THREE, {"dppca": math.nan}, "got nan"),
         (THREE, {"dppca": 0.9}, "leave a part for 'dplogisticregression'"),
