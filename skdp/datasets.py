@@ -232,10 +232,7 @@ def make_interactions(
     if n_interactions is None:
         n_interactions = round(0.046 * n_cells)
     elif 2 * n_interactions > n_cells:
-        raise ValueError(
-            f"n_interactions={n_interactions} must be at most {n_cells // 2}, half the number of "
-            "cells."
-        )
+        raise ValueError(f"n_interactions={n_interactions} must be at most n_users * n_items / 2.")
     random = check_random_state(random_state)
     concentration = np.full(n_tastes, _TASTE_CONCENTRATION)
     attraction = np.arange(1.0, n_items + 1) ** -popularity
@@ -438,10 +435,7 @@ def make_low_rank(
     most, limit = min(n_samples, n_features), "the smaller of n_samples and n_features"
     values = checked_singular_values(singular_values, most, limit, may_be_negative=symmetric)
     if symmetric and n_samples != n_features:
-        raise ValueError(
-            f"symmetric=True needs a square matrix, got n_samples={n_samples} and "
-            f"n_features={n_features}."
-        )
+        raise ValueError("symmetric=True needs equal n_samples and n_features.")
     if coherence is not None and coherence > most:
         raise ValueError(f"coherence={coherence} must be at most {most}, {limit}.")
     random = check_random_state(random_state)

@@ -140,10 +140,7 @@ def _basis_of(components: Any, remedy: str) -> np.ndarray:
         )
     rows = check_numbers(components, "components")
     if len(rows) > rows.shape[1]:
-        raise ValueError(
-            f"components has shape {rows.shape}, but should have at most as many rows as columns: "
-            f"{remedy}."
-        )
+        raise ValueError(f"components has more rows than columns, {rows.shape}: {remedy}.")
     return orthonormal_basis(rows.T)
 
 

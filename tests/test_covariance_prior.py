@@ -108,7 +108,7 @@ def test_a_prior_of_other_columns_is_refused(model):
     model = clone(model).set_params(prior=EmpiricalCovariance().fit(X))
     model.fit(X)
     model.fit(X.to_numpy())
-    with pytest.raises(ValueError, match="other names of features"):
+    with pytest.raises(ValueError, match="must have the names of features"):
         model.fit(X.iloc[:, ::-1])
 
 

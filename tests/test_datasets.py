@@ -52,7 +52,11 @@ def test_the_seed_decides(make):
         (make_low_rank, {"n_samples": 2}, r"singular_values has shape \(3,\)"),
         (make_low_rank, {"singular_values": [np.nan]}, "singular_values contains NaN"),
         (make_low_rank, {"singular_values": []}, r"0 sample\(s\)"),
-        (make_low_rank, {"n_samples": 9, "symmetric": True}, "symmetric=True needs a square"),
+        (
+            make_low_rank,
+            {"n_samples": 9, "symmetric": True},
+            "symmetric=True needs equal n_samples",
+        ),
         (make_block_graph, {"n_nodes": 3, "n_communities": 4}, "n_communities=4 must be"),
         (make_block_graph, {"p_within": 1.1}, "'p_within' parameter"),
         (make_block_graph, {"p_between": -0.1}, "'p_between' parameter"),

@@ -54,7 +54,7 @@ def test_coherence_is_that_of_the_span():
 
 
 def test_coherence_refuses_components_as_columns():
-    with pytest.raises(ValueError, match=r"components has shape \(5, 2\)"):
+    with pytest.raises(ValueError, match=r"more rows than columns, \(5, 2\)"):
         coherence(np.eye(5, 2))
 
 

@@ -200,9 +200,8 @@ def _by_dask(function: Callable[[], Any]) -> Any:
     except (Exception, asyncio.CancelledError) as error:
         kind = type(error).__name__
     raise RuntimeError(
-        f"Dask has raised {kind}. Either a chunk cannot be computed, which "
-        "X.partitions[i].compute() shows, or a worker or the scheduler is gone, often for lack of "
-        "memory: then smaller chunks help."
+        f"Dask has raised {kind}. Either a chunk fails, as X.partitions[i].compute() shows, or a "
+        "worker or the scheduler is gone, often for lack of memory: then smaller chunks help."
     )
 
 

@@ -544,10 +544,7 @@ class RowBlocks(SkdpContainer):
         )
 
     def __len__(self) -> int:
-        raise TypeError(
-            "RowBlocks have no length: X.shape[0] is the number of rows, and a loop goes over "
-            "blocks of rows."
-        )
+        raise TypeError("RowBlocks have no length: X.shape[0] is the number of rows.")
 
     def __bool__(self) -> bool:
         return True  # else bool() would call `__len__`, which raises an error

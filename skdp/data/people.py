@@ -176,8 +176,7 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
     for ids, part in zip(given, rows.parts, strict=True):
         if len(ids) != len(part.rows):
             raise ValueError(
-                f"users has {len(ids)} ids for part {part.number} of X, which has "
-                f"{len(part.rows)} rows."
+                f"Part {part.number} has {len(part.rows)} rows, and users {len(ids)} ids."
             )
     if len(set(map(kind_of_ids, given))) > 1:
         # Joining them would turn numbers into strings.

@@ -166,10 +166,7 @@ class _Exchanges:
             )
         # With different histories, masks would not cancel, and the sum would be meaningless.
         if any(answer.fields["digest"] != history.hex() for answer in answers.values()):
-            raise FederationError(
-                "Owners disagree about the fit: its releases, its sums or the versions of its "
-                "libraries."
-            )
+            raise FederationError("Owners disagree about the fit or versions of libraries.")
 
     def _call_roll(self, ready: Mapping[int, Message]) -> None:
         """Decide who is absent from a release: owners who do not answer that they are ready.
@@ -334,13 +331,7 @@ def _shares_of(
     """Return the shares of noise that owners add, with a text about whom the owners trust."""
     n_honest = owners - colluding - dropouts
     if n_honest < 1:
-        lost = f"colluding={colluding}"
-        if dropouts:
-            lost += f" and dropouts={dropouts}"
-        raise ValueError(
-            f"{lost} of {owners} owners leaves nobody to protect: colluding + dropouts must be "
-            "below owners."
-        )
+        raise ValueError(f"colluding + dropouts must be below owners={owners}.")
     sizes = _checked_sizes(n_rows, owners, unit, dropouts)
     n_units = sum(sizes) if sizes else int(n_rows)
     trust = {

@@ -105,13 +105,9 @@ def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
 
 def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) -> None:
     """Refuse a head with missing, unknown or invalid fields."""
-    missing = sorted(kind.fields.keys() - fields.keys())
-    if missing:
-        raise FederationError(f"A message lacks the fields {missing}: use one version of skdp.")
-    if len(fields) > len(kind.fields):
+    if fields.keys() != kind.fields.keys():
         raise FederationError(
-            f"A message has fields other than {sorted(kind.fields)}: give all parties one version "
-            "of skdp."
+            f"A message must have the fields {sorted(kind.fields)}: use one version of skdp."
         )
     for name, check in kind.fields.items():
         if not check.holds(fields[name], n_owners):
@@ -169,10 +165,7 @@ def _pair_per_owner(check: Check) -> Check:
             isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
         )
         if not are_pairs or [number for number, _ in entries] != list(range(n_owners)):
-            raise FederationError(
-                f"A list of owners must name each of the {n_owners} owners once, in ascending "
-                "order."
-            )
+            raise FederationError(f"A list of owners must have all {n_owners} in ascending order.")
         return all(check.holds(value, n_owners) for _, value in entries)
 
     return Check(f"a list of all owners, each with {check.what}", holds)

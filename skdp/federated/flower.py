@@ -92,8 +92,7 @@ def client_app(
                 fields[_OWNER] = owner.number
                 if owner._path is None:
                     raise FederationError(
-                        "make_owner must pass state=, a file: Flower may start a process for each "
-                        "message."
+                        "make_owner must pass state=, a file: Flower may start many processes."
                     )
                 fields[_ANSWER] = owner.handle(message.content[_RECORD][_QUESTION])
                 if "estimator_" not in vars(owner):

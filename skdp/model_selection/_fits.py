@@ -75,9 +75,8 @@ def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
         parts = name.split("__")
         if parts[-1] in _GUARANTEE:
             raise ValueError(
-                f"{name!r} must not be searched: it is part of the guarantee that the search "
-                "gives. skdp.model_selection.epsilon_curve shows on public rows what a larger "
-                "epsilon buys."
+                f"{name!r} must not be searched: it is part of the guarantee of the search. "
+                "skdp.model_selection.epsilon_curve shows on public rows what epsilon buys."
             )
         if _NOT_TUNED.intersection(parts):
             raise ValueError(

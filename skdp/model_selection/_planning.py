@@ -208,8 +208,7 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
         if isinstance(value, BaseDPSearch | BaseSearchCV):
             raise ValueError(
                 f"{name or 'estimator'}={type(value).__name__} cannot be matched: pass what it "
-                "searches. On public rows, where a search costs nothing, hand the result to "
-                "GridSearchCV."
+                "searches. On public rows, where a search is free, hand the result to GridSearchCV."
             )
     for prefix, step in steps.items():
         if step.ledger is not None:

@@ -217,8 +217,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
         return X, y
     flaw = (
         f"Step {step.name!r}: func of TransformedTargetRegressor makes NaN or infinity of some "
-        "responses, or several numbers of each: pass one that takes all of them, as np.log1p does "
-        "from 0 on."
+        "responses, or several numbers of each: pass one that takes all, as np.log1p from 0 on."
     )
     transformer = transformer_of(step.target)
     public_steps.check_inverse(step.name, transformer)
@@ -296,8 +295,7 @@ def _refusals(
     if rules.is_columns(step.estimator) and not (is_first or rules.takes_all_rows(step.estimator)):
         yield (
             f"Step {step.name!r}: put it before the first private step, as the first step of all. "
-            f"Elsewhere a ColumnTransformer may only have {rules.OF_ALL_ROWS}, and columns by "
-            "their names."
+            f"Elsewhere a ColumnTransformer may have {rules.OF_ALL_ROWS}, and columns by name."
         )
         return
     yield from rules.not_private(step.name, step.estimator, is_behind=is_behind)

@@ -519,8 +519,7 @@ def _check_has_columns(name: str, rows: Any, columns: Any) -> None:
     elif by_name:
         more = ". An array has columns by number: pass [0, 1] or so"
     flaw = (
-        f"Step {name!r}: X, or the like of a plan, does not have the columns "
-        f"{lacking or columns!r}{more}."
+        f"Step {name!r}: X, or the like of a plan, lacks the columns {lacking or columns!r}{more}."
     )
     containers.with_text(flaw, partial(columns_of, rows, columns))
 

@@ -150,8 +150,7 @@ def _check_release(release: Any, mechanism: str | None = None) -> None:
         )
     if mechanism not in (None, release.mechanism):
         raise BudgetError(
-            f"Release {release.name!r} must have the mechanism {mechanism!r}, got "
-            f"{release.mechanism!r}."
+            f"Release {release.name!r} must be {mechanism!r}, got {release.mechanism!r}."
         )
 
 

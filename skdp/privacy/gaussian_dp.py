@@ -88,10 +88,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
         raise ValueError(f"epsilon must be positive, got {epsilon!r}.")
     limit = 1.0 if math.isinf(epsilon) and delta > 0 else delta
     if delta_tail != 0 and not 0 < delta_tail < limit:
-        raise ValueError(
-            f"delta_tail must be 0 or lie between 0 and delta, got {delta_tail!r} with "
-            f"delta={delta!r}."
-        )
+        raise ValueError(f"delta_tail must be 0, or below delta={delta!r}, got {delta_tail!r}.")
     if math.isinf(epsilon):
         return math.inf
     delta = _without_tail(delta, delta_tail)

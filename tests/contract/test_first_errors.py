@@ -201,7 +201,7 @@ SHOWN = {
     ),
     "columns by numbers that there are not": (
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, [0, 7])]), CLASSIFIER).fit(X, Y),
-        r"does not have the columns \[7\]\.",
+        r"lacks the columns \[7\]\.",
     ),
     "labels before rows": (
         lambda: CLASSIFIER.fit(Y, X),
@@ -397,7 +397,7 @@ SHOWN = {
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, ["agee"])]), CLASSIFIER).fit(
             FRAME, Y
         ),
-        r"does not have the columns \['agee'\]; it has age, income, visits, town\.",
+        r"lacks the columns \['agee'\]; it has age, income, visits, town\.",
     ),
     "names of an array": (
         lambda: make_dp_pipeline(ColumnTransformer([("n", SCALER, ["age"])]), CLASSIFIER).fit(X, Y),
@@ -411,7 +411,7 @@ SHOWN = {
     ),
     "how many rows in blocks": (
         lambda: len(RowBlocks.from_partitions([lambda: X], [N], 3)),
-        r"X\.shape\[0\] is the number of rows, and a loop goes over blocks",
+        r"X\.shape\[0\] is the number of rows",
     ),
     "a series of lists": (
         lambda: CLASSIFIER.fit(pd.Series([[1.0, 2.0]] * N), Y),

@@ -87,7 +87,7 @@ BAD = {
     "missing": (np.where(np.arange(N_PEOPLE) == 3, np.nan, 1.0), "NaN"),
     "mixed": ([*range(N_PEOPLE - 1), "Jane"], "all integers or all strings"),
     "fractions": (np.linspace(0, 1, N_PEOPLE), "fractions"),
-    "a table": (np.zeros((N_PEOPLE, 2)), "one dimension"),
+    "a table": (np.zeros((N_PEOPLE, 2)), "must be 1-D"),
 }
 
 

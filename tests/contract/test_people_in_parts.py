@@ -90,13 +90,17 @@ def chunks_of(X):
 BAD = {
     "rows in one array": (np.asarray, IDS["parts"], "X has no parts"),
     "one array": (in_parts, lambda codes: [codes], "users has 1 arrays with ids, but X has 3"),
-    "other cuts": (in_parts, lambda codes: np.split(codes, [2, 8]), "2 ids for part 0 of X, which"),
-    "a part behind an empty one": (in_parts, lambda codes: np.split(codes, [1, 9]), "for part 2"),
+    "other cuts": (
+        in_parts,
+        lambda codes: np.split(codes, [2, 8]),
+        "Part 0 has .* rows, and users 2 ids",
+    ),
+    "a part behind an empty one": (in_parts, lambda codes: np.split(codes, [1, 9]), "Part 2"),
     "kinds": (in_parts, parts_of_kinds, "all integers or all strings"),
-    "a table in a part": (in_parts, lambda codes: [np.ones((1, 2))], r"users\[0\] must have one"),
+    "a table in a part": (in_parts, lambda codes: [np.ones((1, 2))], r"users\[0\] must be 1-D"),
     "too few chunks": (chunks_of, lambda codes: da.from_array(codes[1:]), "ids, but X has"),
     "fractions": (chunks_of, lambda codes: da.from_array(codes / 2), "are fractions"),
-    "a frame": (chunks_of, lambda codes: da.from_array(np.c_[codes, codes]), "one dimension"),
+    "a frame": (chunks_of, lambda codes: da.from_array(np.c_[codes, codes]), "must be 1-D"),
     "failing chunks": (
         chunks_of,
         lambda codes: da.from_array(codes).map_blocks(failing, dtype=int),

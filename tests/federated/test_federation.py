@@ -163,7 +163,7 @@ def test_parts_are_those_agreed_on():
     federation = of_rows(PCA)
     with pytest.raises(ValueError, match="parts must be of 3 owners, got 2"):
         federation.fit([X[:60], X[60:]])
-    with pytest.raises(ValueError, match="parts have 119 rows together, but n_rows=120"):
+    with pytest.raises(ValueError, match="parts have 119 rows, but n_rows=120"):
         federation.fit([X[:40], X[40:80], X[80:119]])
     with pytest.raises(ValueError, match=r"0 sample|0 rows"):
         federation.fit([X[:60], X[60:], X[:0]])
@@ -350,12 +350,12 @@ class Subclass(DPPCA):
         (PCA, {"unit": None}, ValueError, "'unit' parameter .* Got None"),
         (PCA, {"unit": ["row"]}, ValueError, "'unit' parameter .* Got <list>"),
         (PCA, {"aggregator": "server"}, ValueError, "'aggregator' parameter .* Got 'server'"),
-        (PCA, {"colluding": 3}, ValueError, "colluding=3 of 3 owners"),
+        (PCA, {"colluding": 3}, ValueError, r"colluding \+ dropouts must be below owners=3"),
         (PCA, {"colluding": -1}, ValueError, "'colluding' parameter .* Got -1"),
         (PCA, {"colluding": 0.5}, TypeError, "'colluding' parameter .* must be an int"),
         (PCA, {"owners": 0}, ValueError, "'owners' parameter .* Got 0"),
         (PCA, {"owners": "3"}, TypeError, "'owners' parameter .* must be an int"),
-        (PCA, {"owners": 1}, ValueError, "colluding=1 of 1 owners"),
+        (PCA, {"owners": 1}, ValueError, r"colluding \+ dropouts must be below owners=1"),
         (PCA, {"owners": 121}, ValueError, "n_rows == 120, must be >= 121"),
         (PCA, {"seed": -1}, ValueError, "'seed' parameter .* Got -1"),
         (PCA, {"seed": None}, TypeError, "'seed' parameter .* must be an int"),

@@ -414,7 +414,7 @@ def test_unsound_sums_end_a_fit_for_good(monkeypatch, tmp_path):
 
     with monkeypatch.context() as patch:
         patch.setattr("skdp.federated._owner.RunningFit.resume", fails)
-        with pytest.raises(FederationError, match="cannot continue") as caught:
+        with pytest.raises(FederationError, match="has failed for this owner") as caught:
             owners[0].handle(question)
     assert caught.value.__cause__ is caught.value.__context__ is None
     for owner in (owners[0], an_owner(federation, 0, state=paths[0])):

@@ -223,7 +223,7 @@ def test_without_noise_a_prior_changes_nothing(kind):
         ("linear", ([1.0], 0.0), r"prior has an array of shape \(1,\) where X asks for \(8,\)"),
         ("linear", (np.full(8, np.nan), 0.0), "prior must have finite numbers"),
         ("linear", (["a"] * 8, 0.0), "an entry that is not a number"),
-        ("linear", (np.ones(8), 0.0, tuple("abcdefgh")), "other names of features"),
+        ("linear", (np.ones(8), 0.0, tuple("abcdefgh")), "must have the names of features"),
         ("classes", LogisticRegression(), "clone has undone the fit: pass it in a FrozenEstimator"),
         ("classes", LinearRegression().fit(*labeled(50)), "prior must be a linear classifier"),
         ("classes", 3.0, "prior must be a linear classifier or a tuple"),
@@ -246,7 +246,7 @@ def test_without_noise_a_prior_changes_nothing(kind):
         (
             "classes",
             (np.ones((1, D)), np.zeros(1), None, tuple("abcdefgh")),
-            "other names of features",
+            "must have the names of features",
         ),
     ],
 )

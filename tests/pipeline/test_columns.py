@@ -213,7 +213,7 @@ def test_a_plan_by_names_needs_a_like_that_has_them():
     plans = {repr(pipeline_of().plan(N, *d, like=X)) for d in ([4], []) for X in (FRAME[:0], FRAME)}
     assert len(plans) == 1
     for like in (None, FRAME.drop(columns="job").assign(other=1.0)):
-        with pytest.raises(ValueError, match="or the like of a plan, does not have the columns"):
+        with pytest.raises(ValueError, match="or the like of a plan, lacks the columns"):
             pipeline_of().plan(N, 4, like=like)
 
 
@@ -225,7 +225,7 @@ def test_a_plan_by_names_needs_a_like_that_has_them():
 def test_errors_of_missing_columns_hold_no_other_error(given):
     pipeline = pipeline_of()
     for call in (partial(pipeline.fit, given, Y), partial(pipeline.plan, given.shape, like=given)):
-        with pytest.raises(ValueError, match="does not have the columns") as caught:
+        with pytest.raises(ValueError, match="lacks the columns") as caught:
             call()
         assert caught.value.__context__ is caught.value.__cause__ is None
 
@@ -270,7 +270,7 @@ REFUSED = [
     (columns([("a", DPStandardScaler(epsilon=2.0), ["age"])]), "must keep its default epsilon"),
     (
         columns([("a", DPStandardScaler(), ["nobody"])]),
-        "X, or the .* not have the columns .'nobody'.",
+        "X, or the .* lacks the columns .'nobody'.",
     ),
 ]
 

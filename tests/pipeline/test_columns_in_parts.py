@@ -140,7 +140,7 @@ def test_no_row_moves_a_release_further_than_declared(name):
 def test_columns_and_functions_that_blocks_do_not_have_are_refused():
     steps = [("columns", ColumnTransformer([("a", "passthrough", ["other"])]))]
     model = DPPipeline([*steps, ("regress", DPLinearRegression())])
-    with pytest.raises(ValueError, match=r"does not have the columns \['other'\]"):
+    with pytest.raises(ValueError, match=r"lacks the columns \['other'\]"):
         model.fit(in_parts(TABLE))
     strict = clone(REGION).set_params(handle_unknown="error")
     model.set_params(columns=ColumnTransformer([("a", strict, ["region"])]))

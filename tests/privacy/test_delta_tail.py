@@ -73,7 +73,7 @@ def test_the_curve_is_that_of_mu_and_the_tail():
     ],
 )
 def test_tails_out_of_range_are_refused(epsilon, delta, delta_tail):
-    with pytest.raises(ValueError, match="delta_tail must be 0 or lie between 0 and delta"):
+    with pytest.raises(ValueError, match="delta_tail must be 0, or below delta="):
         open_budget(epsilon, delta, delta_tail)
 
 
