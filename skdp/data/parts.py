@@ -657,7 +657,9 @@ class RowBlocks(SkdpContainer):
         if first.flaw and self.function is None:
             raise ValueError(f"{name}: {first.flaw}")
         if not takes_texts and not np.can_cast(block.dtype, float):
-            raise ValueError(f"{name} must be numbers of up to 64 bits: pass frame.astype(float).")
+            raise ValueError(
+                f"{name} must have real numbers of at most 64 bits, as frame.astype(float) has."
+            )
         has_shape = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
         if not has_shape or kind.is_sparse != first.is_sparse:
             raise ValueError(

@@ -274,7 +274,7 @@ ERRORS = {
     "a column that X lacks": (
         passing("age", "nobody"),
         TABLE,
-        r"does not have the columns \['nobody'\]; it has id, age, .*$",
+        r"lacks the columns \['nobody'\]; it has id, age, .*$",
         passing("age"),
         TABLE,
     ),
