@@ -176,7 +176,7 @@ def plan_center(
     n_counts, most_counts = n_halvings(len(grid)), refined[0] * (refined[1] * n_units * mu) ** 2
     n_refinements = int(np.clip((most_counts - n_counts) / _STEPS_AROUND, 1, _MOST_REFINEMENTS))
     n_counts += n_refinements * _STEPS_AROUND
-    share = share_for_counts(n_counts, n_units, mu, precision=precision, limits=limits)
+    share = share_for_counts(spec, n_counts, precision, limits)
     noise_std = spec.cost.noise_std("gaussian", sensitivity.count(), share / n_counts)
     if noise_std > useless * n_units:
         return ()

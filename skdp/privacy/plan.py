@@ -632,15 +632,17 @@ def plan_sum(
 
 
 def share_for_counts(
-    count: int, n_units: int, mu: float, *, precision: float, limits: tuple[float, float]
+    spec: Any, count: int, precision: float, limits: tuple[float, float], of: float = 1.0
 ) -> float:
-    """Return the share, within limits, that gives `count` counts a relative error of `precision`.
+    """Return the share that gives `count` counts a relative error of `precision`.
 
-    All arguments are public facts.
+    Limits are those of the share, divided by `of`, the part of the budget that may be spent. All
+    arguments are public facts.
     """
     least, most = limits
-    n_affordable = (precision * n_units * mu) ** 2  # counts of this precision for the whole budget
-    return most if count >= most * n_affordable else max(count / n_affordable, least)
+    # Number of counts of this precision that the whole part of the budget affords.
+    n_affordable = (precision * spec.n_units * (spec.cost.mu * math.sqrt(of))) ** 2
+    return of * (most if count >= most * n_affordable else max(count / n_affordable, least))
 
 
 def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:

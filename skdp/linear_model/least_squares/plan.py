@@ -194,19 +194,15 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     features = plan_scales(spec, sizes=sizes, places=places, moments=feature_share - sizes)
     left, agreement = left_of(responses, features), None
     if has_prior:
-        mu, limits = spec.cost.mu * math.sqrt(left), _OF_AGREEMENT
         precision = _AGREED / spec.largest_product
-        part = share_for_counts(1, spec.n_units, mu, precision=precision, limits=limits)
-        agreement = _plan_agreement(spec, part * left)
+        share = share_for_counts(spec, 1, precision, _OF_AGREEMENT, of=left)
+        agreement = _plan_agreement(spec, share)
         left = left_of(responses, features, agreement)
     moment = calibration = None
     if spec.has_moment:
         bound = spec.row_norm if spec.cost.is_private else math.inf
-        share, shape, change = (
-            _MOMENT_SHARE * left,
-            (spec.n_free + 1,) * 2,
-            sensitivity.response_moment,
-        )
+        share, shape = _MOMENT_SHARE * left, (spec.n_free + 1,) * 2
+        change = sensitivity.response_moment
         moment = plan_sum(spec, _MOMENT, share, shape, bound, change, "symmetric_gaussian")
     if spec.cost.is_private:
         share = _CALIBRATION_SHARE if spec.is_weak else _SURE_SHARE
@@ -228,8 +224,7 @@ def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:
 
 def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
     """Plan the histogram of the sizes of centered responses, with at most this share."""
-    limits = _LEAST_SHARE, share
-    share = share_for_counts(2, spec.n_units, spec.cost.mu, precision=_FINE_BIN, limits=limits)
+    share = share_for_counts(spec, 2, _FINE_BIN, (_LEAST_SHARE, share))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(_descent.RESPONSE_SPREAD, "gaussian", share, change, {}, shape=shape)
 

@@ -153,8 +153,7 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
     moment = plan_sum(spec, "class moment", share, shape, bound, change, noise)
     losses, agreement = plan_losses(spec), None
     if spec.prior is not None:
-        facts = 1, spec.n_units, spec.cost.mu
-        share = share_for_counts(*facts, precision=_AGREED, limits=_OF_AGREEMENT)
+        share = share_for_counts(spec, 1, _AGREED, _OF_AGREEMENT)
         agreement = plan_losses(spec, AGREEMENT, share)
     shape, count = (spec.n_features + 1, spec.n_columns), n_steps(spec)
     if spec.n_classes == 2:

@@ -157,11 +157,11 @@ def _plan_fit(
     scales = centers, norm, covariances, spread, margins
     start, share = None, left_of(before, scales, last)
     # Shares of the counts of unclipped records, and of the curvatures, for all steps.
-    n_steps, n_units, mu = spec.n_iter, spec.n_units, spec.cost.mu
+    n_steps = spec.n_iter
     votes, curvatures = _share_of_counts(n_steps, spec, _VOTE_PRECISION), 0.0
     if spec.has_curvatures:
-        precision, limits = _CURVATURE_PRECISION, (_LEAST_SHARE, _LARGEST_CURVATURE_SHARE)
-        curvatures = share_for_counts(2 * n_steps, n_units, mu, precision=precision, limits=limits)
+        limits = _LEAST_SHARE, _LARGEST_CURVATURE_SHARE
+        curvatures = share_for_counts(spec, 2 * n_steps, _CURVATURE_PRECISION, limits)
     if wanted := _share_of_start(spec):
         left = (share - (votes + curvatures)) / 2
         of_start = min(wanted, left) if n_steps else share
@@ -169,8 +169,7 @@ def _plan_fit(
         share -= of_start
     calibration = None
     if spec.is_weak:
-        precision, limits = _CALIBRATION_PRECISION, _CALIBRATION_LIMITS
-        part = share_for_counts(1, n_units, mu, precision=precision, limits=limits)
+        part = share_for_counts(spec, 1, _CALIBRATION_PRECISION, _CALIBRATION_LIMITS)
         calibration = descents.plan_calibration(spec, part)
         share -= part
     steps = _plan_steps(spec, share, votes, curvatures) if n_steps else ()
@@ -191,8 +190,7 @@ def _share_of_start(spec: TraceSpec) -> float:
 
 
 def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION) -> float:
-    n_units, mu = spec.n_units, spec.cost.mu
-    return share_for_counts(count, n_units, mu, precision=precision, limits=_SHARE_LIMITS)
+    return share_for_counts(spec, count, precision, _SHARE_LIMITS)
 
 
 def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
@@ -245,9 +243,9 @@ def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
 def _plan_features(spec: TraceSpec) -> ScaleReleases:
     """Plan the scales of each feature: as precise as wanted, within limits of the shares."""
     least, places = _LEAST_FEATURE_SHARE, _PLACES_SHARE
-    share_for = partial(share_for_counts, spec.n_entries, spec.n_units, spec.cost.mu)
-    sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
-    moments = share_for(precision=_MOMENTS_PRECISION, limits=(least, _LARGEST_MOMENTS_SHARE))
+    share_for = partial(share_for_counts, spec, spec.n_entries)
+    sizes = share_for(_SIZES_PRECISION, (least, _LARGEST_SIZES_SHARE))
+    moments = share_for(_MOMENTS_PRECISION, (least, _LARGEST_MOMENTS_SHARE))
     known = {name: getattr(spec, name) for name in ("cost", "unit", "n_units", "rounding")}
     facts = ScaleSpec(**known, n_features=spec.n_entries, interval=None)
     return plan_scales(facts, sizes=sizes, places=places, moments=moments + places)

@@ -308,7 +308,7 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
         mean = _sum(spec, "mean products", _MEAN_SHARE, norm, spec.n_features)
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
     # The vote: for each prior, a count of the users whom it predicts best.
-    share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
+    share = share_for_counts(spec, 2, _PRIOR_PRECISION, _PRIOR_LIMITS)
     change, shape = partial(sensitivity.histogram, spec.unit.adjacency), (len(PRIORS),)
     vote = spec.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
     scales = _plan_scales(spec)
@@ -338,7 +338,7 @@ def _plan_steps(
         return ()
     if spec.solver == "altmin":
         return _plan_altmin(spec, share)
-    votes = _share_of_counts(spec.n_iter, spec, _VOTE_PRECISION, _VOTE_LIMITS)
+    votes = share_for_counts(spec, spec.n_iter, _VOTE_PRECISION, _VOTE_LIMITS)
     shares = descents.shares_of_steps(share - votes, spec.n_iter, _GROWTH)
     change, shape = sensitivity.row_sum, (spec.n_features, spec.n_components)
     return descents.plan_descent(spec, shares, votes, change, follows=norm.name, shape=shape)
@@ -365,16 +365,9 @@ def _noise_of_mean(spec: PersonalSpec, share: float) -> float:
     return spec.cost.noise_std("gaussian", change, share) / spec.n_units
 
 
-def _share_of_counts(
-    count: int, spec: PersonalSpec, precision: float, limits: tuple[float, float]
-) -> float:
-    n_units, mu = spec.n_units, spec.cost.mu
-    return share_for_counts(count, n_units, mu, precision=precision, limits=limits)
-
-
 def _count_share(spec: PersonalSpec) -> float:
     """Return the share of one count of a search."""
-    return _share_of_counts(1, spec, _SEARCH_PRECISION, _COUNT_LIMITS)
+    return share_for_counts(spec, 1, _SEARCH_PRECISION, _COUNT_LIMITS)
 
 
 def _counts_are_cheap(spec: PersonalSpec) -> bool:
