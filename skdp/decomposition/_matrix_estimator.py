@@ -396,12 +396,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 "privacy_unit='row'."
             )
         self._check_unused_bounds(given_unit, has_bases=support.has_bases)
-        is_sparse = holds_sparse(like)
+        is_sparse, are_people = holds_sparse(like), isinstance(unit, ResolvedUser)
         rounding = rounding_of_units(
-            like,
-            shape,
-            are_people=isinstance(unit, ResolvedUser),
-            is_sparse=is_sparse or unit.is_sparse,
+            like, shape, are_people=are_people, is_sparse=is_sparse or unit.is_sparse
         )
         facts = {
             "unit": unit,

@@ -157,8 +157,9 @@ class NoisyMatrix:
 
     def first_basis(self, size: int, *, is_symmetric: bool) -> np.ndarray:
         """Draw a random right basis; without noise, compute the leading right singular vectors."""
+        generator = self.budget.public_generator
         if not self._is_exact:
-            return spectrum.random_basis(self.shape[1], size, self.budget.public_generator)
+            return spectrum.random_basis(self.shape[1], size, generator)
 
         def _matmul(basis: np.ndarray) -> np.ndarray:
             return self._without_public(self._multiply(basis, np.zeros(0))[0], basis)
@@ -167,13 +168,8 @@ class NoisyMatrix:
             basis, (left, right) = self._centered(basis), self._public
             return np.asarray(self._rows.rmatmul(basis) - right @ (left.T @ basis))
 
-        return spectrum.leading_right_vectors(
-            _matmul,
-            None if is_symmetric else _rmatmul,
-            self.shape,
-            size,
-            self.budget.public_generator,
-        )
+        adjoint = None if is_symmetric else _rmatmul
+        return spectrum.leading_right_vectors(_matmul, adjoint, self.shape, size, generator)
 
     def _without_public(self, product: np.ndarray, basis: np.ndarray) -> np.ndarray:
         """Subtract the public matrix from a product with a basis, and center the rows."""

@@ -501,14 +501,11 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     rest = 1 - math.fsum([share, _MEAN_SHARE, _PROJECTION_LEVEL])
     before = replace(spec, cost=replace(spec.cost, part=rest))
     row_norm = _plan_norm(before) if spec.row_norm is None else None
+    change = partial(sensitivity.row_sum, adjacency=spec.unit.adjacency)
+    known = None if spec.cost.is_private else {"row_norm": math.inf}
+    name, shape = "projected rows", (spec.shape[0], rank_of(spec))
     projected = spec.cost.release(
-        "projected rows",
-        "gaussian",
-        share,
-        partial(sensitivity.row_sum, adjacency=spec.unit.adjacency),
-        None if spec.cost.is_private else {"row_norm": math.inf},
-        follows=follows,
-        shape=(spec.shape[0], rank_of(spec)),
+        name, "gaussian", share, change, known, follows=follows, shape=shape
     )
     components = _plan_solver(before, 1.0 - _NORM_SHARE * (spec.row_norm is None))
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)

@@ -480,9 +480,7 @@ def _release_gradient(
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
     # The fraction is released even if nothing is clipped, as the plan does not depend on that.
-    unclipped, vote_std = descents.release_fraction(
-        plan.vote, n_unclipped, design.n_records, budget
-    )
+    vote = descents.release_fraction(plan.vote, n_unclipped, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = fixed_rank.project_coordinates(point, coordinates)
@@ -490,18 +488,8 @@ def _release_gradient(
     if whitening is not None:
         coordinates = fixed_rank.project_coordinates(point, whitening @ coordinates)
     direction = fixed_rank.tangent_vector(point, coordinates)
-    return _Gradient(
-        point,
-        offset,
-        coordinates,
-        direction,
-        slope,
-        size,
-        noise_std,
-        unclipped,
-        vote_std,
-        whitening,
-    )
+    along = coordinates, direction, slope, size, noise_std
+    return _Gradient(point, offset, *along, *vote, whitening)
 
 
 def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
