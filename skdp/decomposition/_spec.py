@@ -219,6 +219,11 @@ class EntriesSpec(MatrixSpec):
     releases_total: bool = True  # whether the sum of squares is needed
     averages: bool = True  # whether a basis follows from several products, not only from the last
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the solver takes the matrix for symmetric, so that both bases are one."""
+        return self.solver == "power" or (self.solver == "deflation" and self.unit.is_symmetric)
+
 
 #: The spec of any fit to a matrix.
 AnySpec = RowsSpec | EntriesSpec

@@ -309,7 +309,7 @@ def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "")
 
     weights = _DECAY ** -np.arange(int(spec.n_iter), dtype=float)
     weights /= weights.sum()
-    if spec.solver == "power" or (spec.solver == "deflation" and unit.is_symmetric):
+    if spec.is_symmetric:
         shares = enumerate((share * weights).tolist(), start=1)
         return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
     # Products from both sides of the matrix get different shares, as the noise of a product grows

@@ -56,6 +56,8 @@ class NoisyMatrix:
 
     # A singular value of the matrix to this power is an eigenvalue of the second moment of X.
     _power = 2
+    # Whether no eigenvalue is negative, if the matrix is symmetric.
+    is_definite = False
 
     def __init__(self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> None:
         self._rows, self.budget, self._unit = rows, budget, spec.unit
@@ -67,7 +69,8 @@ class NoisyMatrix:
         self.is_cut = self._cut is not None
         self._is_exact = spec.is_exact
         self.n_averaged = N_AVERAGED if spec.averages else 1
-        self._is_centered, self._rank = isinstance(spec.center, str), rank_of(spec)
+        self._is_centered, self.rank = isinstance(spec.center, str), rank_of(spec)
+        self.is_symmetric = spec.is_symmetric
         # The public matrix is the first factor times the transposed second factor.
         center = np.zeros((self.shape[1], 0))
         if isinstance(spec.center, np.ndarray):
@@ -121,7 +124,7 @@ class NoisyMatrix:
             return None
         estimate, covariance = products.estimate(basis)
         squares = np.linalg.eigvalsh(estimate.T @ estimate - len(estimate) * covariance)
-        return np.maximum(squares[: -self._rank - 1 : -1], 0.0)
+        return np.maximum(squares[: -self.rank - 1 : -1], 0.0)
 
     def matmul(
         self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
@@ -155,7 +158,7 @@ class NoisyMatrix:
         left, right = self._public
         return basis, noisy - right @ (left.T @ basis), noise_std
 
-    def first_basis(self, size: int, *, is_symmetric: bool) -> np.ndarray:
+    def first_basis(self, size: int) -> np.ndarray:
         """Draw a random right basis; without noise, compute the leading right singular vectors."""
         generator = self.budget.public_generator
         if not self._is_exact:
@@ -168,7 +171,7 @@ class NoisyMatrix:
             basis, (left, right) = self._centered(basis), self._public
             return np.asarray(self._rows.rmatmul(basis) - right @ (left.T @ basis))
 
-        adjoint = None if is_symmetric else _rmatmul
+        adjoint = None if self.is_symmetric else _rmatmul
         return spectrum.leading_right_vectors(_matmul, adjoint, self.shape, size, generator)
 
     def _without_public(self, product: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -176,19 +179,17 @@ class NoisyMatrix:
         left, right = self._public
         return self._centered(product - left @ (right.T @ basis))
 
-    def core(
-        self, release: Release, left: np.ndarray, right: np.ndarray, *, is_symmetric: bool = False
-    ) -> Released:
+    def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
         """Release ``left.T @ matrix @ right``; if the matrix is symmetric, `left` is `right`."""
-        left = self._centered(left)
+        left, unit = self._centered(left), self._unit
         norms = self._norms(left), self._norms(right)
-        change = self._unit.symmetric_core(norms[1]) if is_symmetric else self._unit.core(*norms)
+        change = unit.symmetric_core(norms[1]) if self.is_symmetric else unit.core(*norms)
         value = left.T @ self._multiply(right, norms[1])[0]
         noisy, noise_std = self.budget.release(release, value, change, self._core_rounding(norms))
         public_left, public_right = self._public
         core = noisy - (left.T @ public_left) @ (public_right.T @ right)
         # The average with the transpose is symmetric, and has at most the same noise.
-        return Released((core + core.T) / 2 if is_symmetric else core, noise_std)
+        return Released((core + core.T) / 2 if self.is_symmetric else core, noise_std)
 
     def with_noise(self, release: Release) -> Released:
         """Release the matrix itself."""
@@ -265,6 +266,7 @@ class NoisyMoment(NoisyMatrix):
     """The second moment of private rows, from which noisy products are released."""
 
     _power = 1
+    is_definite = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -327,16 +329,8 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
 _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
-def rotated(
-    matrix: NoisyMatrix,
-    bases: Bases,
-    core: Released,
-    n_components: int,
-    *,
-    is_symmetric: bool,
-    is_definite: bool = False,
-) -> Factors:
-    r"""Rotate the bases to the leading singular vectors, which the released `core` determines.
+def rotated(matrix: NoisyMatrix, bases: Bases, release: Release) -> Factors:
+    r"""Rotate the bases to the leading singular vectors, which the released core determines.
 
     The result counts the components that stand out in both the bases and the core. In the core a
     component passes two tests. First, the component exists: its singular value exceeds a floor that
@@ -356,9 +350,10 @@ def rotated(
     coherent vectors, which shrinking helps. For noise on every entry,
     :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
     """
-    if is_symmetric:
+    core, n_components = matrix.core(release, bases.left, bases.right), matrix.rank
+    if matrix.is_symmetric:
         eigenvalues, turn = np.linalg.eigh(core.value)
-        if is_definite:
+        if matrix.is_definite:
             eigenvalues = np.maximum(eigenvalues, 0.0)
         order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
         eigenvalues, right_turn = eigenvalues[order], turn[:, order]
@@ -388,9 +383,7 @@ def rotated(
 # Block iteration, with noise scaled to the released basis.
 
 
-def solve_iteration(
-    matrix: NoisyMatrix, plan: IterationReleases, n_components: int, *, is_definite: bool
-) -> Factors:
+def solve_iteration(matrix: NoisyMatrix, plan: IterationReleases) -> Factors:
     r"""Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
 
     A change of one entry of A changes A Z by that amount times a row of Z. So noise in proportion
@@ -409,19 +402,18 @@ def solve_iteration(
     :doi:`10.1137/1.9781611973105.101`). The core gives eigenvalues their signs, as the matrix may
     be indefinite. If the matrix is definite, negative eigenvalues are noise.
     """
-    is_symmetric = isinstance(plan.products[0], Release)
-    find = find_basis if is_symmetric else find_bases
-    bases = find(matrix, plan.products)
-    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
-    return rotated(
-        matrix, bases, core, n_components, is_symmetric=is_symmetric, is_definite=is_definite
-    )
+    return rotated(matrix, found_bases(matrix, plan.products), plan.core)
+
+
+def found_bases(matrix: NoisyMatrix, steps: Sequence[Any]) -> Bases:
+    """Iterate from a random basis if the matrix is symmetric, else from one for each side."""
+    return (find_basis if matrix.is_symmetric else find_bases)(matrix, steps)
 
 
 def find_basis(matrix: NoisyMatrix, steps: Sequence[Release]) -> Bases:
     """Iterate from a random basis of a symmetric matrix; stop if it exceeds the coherence bound."""
     size = steps[0].shape[1]
-    basis = matrix.first_basis(size, is_symmetric=True)
+    basis = matrix.first_basis(size)
     n_averaged, signal = min(matrix.n_averaged, len(steps)), None
     products = ProductAverage(n_averaged, is_gaussian=not matrix.is_pure)
     for number, product in enumerate(steps):
@@ -442,7 +434,7 @@ def find_bases(matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]]) ->
     """Iterate from two random bases, one per side; stop if one exceeds the coherence bound."""
     size, n_averaged = steps[0][0].shape[1], min(matrix.n_averaged, len(steps))
     left = spectrum.random_basis(matrix.shape[0], size, matrix.budget.public_generator)
-    right = matrix.first_basis(size, is_symmetric=False)
+    right = matrix.first_basis(size)
     # The sides take turns: products of A with right bases, and of A' with left bases.
     bases, multiply = [right, left], (matrix.matmul, matrix.rmatmul)
     products = [ProductAverage(n_averaged, is_gaussian=not matrix.is_pure) for _ in bases]
@@ -476,7 +468,7 @@ def find_bases(matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]]) ->
 # Deflation: one singular vector at a time.
 
 
-def solve_deflation(matrix: NoisyMatrix, plan: DeflationReleases, *, is_symmetric: bool) -> Factors:
+def solve_deflation(matrix: NoisyMatrix, plan: DeflationReleases) -> Factors:
     r"""Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k).
 
     This is the scheme of M. Hardt and A. Roth (2013, :arxiv:`1211.0975`) for rank k, corrected: a
@@ -485,11 +477,10 @@ def solve_deflation(matrix: NoisyMatrix, plan: DeflationReleases, *, is_symmetri
     sign, the subtraction would double a negative eigenvalue. Only the factors are released: with
     the residual :math:`A - \sum_i s_i u_i v_i^T`, they would give A.
     """
-    find = find_basis if is_symmetric else find_bases
     deflated, pairs = matrix, []
     for component in plan.components:
-        pair = find(deflated, component.products)
-        value, _ = deflated.core(component.core, pair.left, pair.right, is_symmetric=is_symmetric)
+        pair = found_bases(deflated, component.products)
+        value, _ = deflated.core(component.core, pair.left, pair.right)
         pairs.append(pair)
         deflated = deflated.minus(value.item() * pair.left, pair.right)
     bases = Bases(
@@ -500,21 +491,21 @@ def solve_deflation(matrix: NoisyMatrix, plan: DeflationReleases, *, is_symmetri
         # Different singular vectors have independent noise, which orthogonalizing hardly changes.
         noise_gram=np.diag([pair.noise_gram.item() for pair in pairs]),
     )
-    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
-    return rotated(matrix, bases, core, len(pairs), is_symmetric=is_symmetric)
+    return rotated(matrix, bases, plan.core)
 
 
 # ------------------------------
 # Noise on every entry of the matrix.
 
 
-def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
+def solve_input(matrix: NoisyMatrix, entries: Release) -> Factors:
     """Add noise to all entries, and decompose: time O(m n min(m, n)), memory O(m n).
 
     A. Blum, C. Dwork, F. McSherry, K. Nissim (2005, :doi:`10.1145/1065167.1065184`).
     """
     noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
+    n_components = matrix.rank
     singular_values = singular_values[:n_components]
     cleaned = denoising.debiased(singular_values, noise_std, noisy.shape)
     stands_out = (cleaned > 0) & denoising.are_mostly_signal(cleaned, noise_std, noisy.shape)
@@ -527,8 +518,9 @@ def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Fac
     )
 
 
-def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Factors:
+def solve_moment(matrix: NoisyMatrix, moment: Release) -> Factors:
     """Decompose the noisy second moment: time O(nnz n + n^3), memory O(n^2)."""
+    n_components = matrix.rank
     factors = decompose(*matrix.with_noise(moment), n_components=n_components)
     assert factors.noisy is not None
     n, noise_std = matrix.shape[1], factors.off_diagonal_std
@@ -550,7 +542,7 @@ def solve_entries(
 ) -> Factors:
     """Release the means of the columns, the sum of squares, and the singular factors."""
     unit, solver = spec.unit, plan.solver
-    is_moment, rank = unit.is_second_moment, rank_of(spec)
+    is_moment = unit.is_second_moment
     rows = unit.weighted(raw)
     mean, noise_std, squares = np.zeros(rows.n_features), 0.0, None
     if plan.mean is not None:
@@ -569,11 +561,11 @@ def solve_entries(
         squares = max(float(noisy) + shift, 0.0)
     matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)
     if isinstance(solver, DeflationReleases):
-        factors = solve_deflation(matrix, solver, is_symmetric=unit.is_symmetric)
+        factors = solve_deflation(matrix, solver)
     elif isinstance(solver, IterationReleases):
-        factors = solve_iteration(matrix, solver, rank, is_definite=is_moment)
+        factors = solve_iteration(matrix, solver)
     else:
-        factors = (solve_moment if is_moment else solve_input)(matrix, solver, rank)
+        factors = (solve_moment if is_moment else solve_input)(matrix, solver)
     return replace(
         factors,
         left=factors.left if unit.has_left_factors else None,
