@@ -32,7 +32,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from skdp.data import containers
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import THE_DEFAULT, callers, named, shortened, shown
+from skdp.exceptions import INSTEAD, THE_DEFAULT, advised, callers, named, shortened, shown
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
@@ -135,6 +135,10 @@ class PlainParametersMixin:
         validate_plain(constraints, given, type(self).__name__)
 
 
+# Defined within the class, it would let mypy take any attribute for one that there is.
+PlainParametersMixin.__getattr__ = advised  # type: ignore[attr-defined]
+
+
 @dataclass_transform(eq_default=False)
 def with_parameters(cls: type[T]) -> type[T]:
     """Decorate a class whose fields are the parameters of its constructor, which stores them."""
@@ -146,12 +150,7 @@ def with_parameters(cls: type[T]) -> type[T]:
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
     """Check parameters as plain values, such as an int in place of a numpy.int64."""
     values = dict(zip(given, map(as_python, given.values()), strict=True))
-    if isinstance(ledger := values.get("ledger"), str | bytes | os.PathLike):
-        raise ValueError(
-            f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
-            "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
-        )
-    if ledger is LEFT_OUT:
+    if values.get("ledger") is LEFT_OUT:
         # The placeholder of a ledger in a pickle raises its own error when it is charged.
         del values["ledger"]
     for name, value in values.items():
@@ -165,8 +164,8 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
             # Inside the handler, Python would attach scikit-learn's error, which shows the value.
-            reason = " Counts of labels are private." if shown(value) == "'balanced'" else ""
-            raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.{reason}")
+            cure = INSTEAD.get(f"{name} {type(value).__name__}", "")
+            raise InvalidParameterError(f"{flaw} Got {shown(value)} instead. {cure}".rstrip())
 
 
 def check_sizes(**sizes: Any) -> None:
@@ -189,8 +188,8 @@ def warnings_for_settings(
     if cost.is_private and may_be_guessed(seed) and not isinstance(seed, GuessableSeed):
         given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
         yield (
-            f"random_state, {given}, may be guessed, and whoever guesses it can take the noise "
-            "out. Pass None for the guarantee, or secrets.randbits(128) and keep it secret."
+            f"random_state, {given}, may be guessed, and the noise taken out. Pass None, or "
+            "secrets.randbits(128) and keep it secret. Bagging sets such seeds: fit one model."
         )
     if cost.is_private and cost.delta > 1 / n_units:
         default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
@@ -297,7 +296,7 @@ _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
     "dim 3, while dim <= 2 is required by DPS": " Behind it pass matrix_shape=X.shape[1:].",
     **dict.fromkeys(
-        ("2 is required by DPTrace", ". DPTrace"),
+        ("3 is required by DPTrace", ". DPTrace"),
         " Pass matrix_shape=, too, which says of which matrices, or a 3-D X of them.",
     ),
     "Complex data": f" {containers.CURES['complex numbers']}",
@@ -305,9 +304,9 @@ _HINTS = {
     "at least one array": " Pass a frame with columns: X has none.",
     "Expected 2D input": " Pass a matrix, with a row of each record.",
     "passed for y": " Pass y.toarray().ravel().",
-    "inhomogeneous": " All rows must have one length. An InteractionTable has its rows in table.X.",
-    "inconsistent numbers": " Fill gaps in X, and drop no rows for them; drop rows without a y. "
-    "Pass y itself, as X['y'], and no name.",
+    "inhomogeneous": " All rows must have one length.",
+    "array with 0 sample": " Pass rows: a filter or a join may have kept none.",
+    "inconsistent numbers": " Take both from the same rows: fill gaps in X; drop rows without y.",
     "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers. A column of gaps "
     "alone needs None in place of pandas.NA.",
     "not 'TextFileReader'": " Pass pandas.concat(X), or a RowBlocks of a file that is too large.",
@@ -319,8 +318,7 @@ _HINTS = {
     "type: missing": " Leave out records without a label, as y.notna() tells of a series.",
     **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
     "y should be a 1d": " It has one entry for each row: of several columns make one fit for each.",
-    "got 1D array": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
-    "if it is one row.",
+    "got 1D array": " Reshape your data: (-1, 1) if a feature, (1, -1) if a row; y is second.",
     "Expected a 2-dim": " Pass a frame, as X[['name']], or X.iloc[[0]] of one row, or "
     "X.to_frame().T of a series that is a row; to a ColumnTransformer a list, ['name'].",
     "must be in the same order": " Pass X[list(model.feature_names_in_)].",
@@ -335,7 +333,7 @@ _HINTS = {
 }
 # Advice for X of one dimension, by a piece of the text of the error; the first that occurs counts.
 _OF_ONE_AXIS = {
-    "could not": " X has one dimension: pass fit(X, y), and texts through a HashingVectorizer.",
+    "could not": " Pass numbers, fit(X, y) in this order, and texts through a HashingVectorizer.",
     "a sequence. T": "",  # rows of several lengths
     "a sequence.": " Pass numpy.stack(list(X)), if each entry of X is a row or a matrix.",
 }
@@ -380,6 +378,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         kind = TypeError if isinstance(error, TypeError) else kind
         # A period is added, except after a list of names, one per line.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
+        message = message.replace("2 is required by DPTrace", "3 is required by DPTrace")
         # The text may have some hints already, if another check has added them.
         hints = [hint for sign, hint in _HINTS.items() if sign in message]
         message += "".join(hint for hint in hints if hint not in message)
@@ -400,7 +399,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         with suppress(Exception):
             if not advice and getattr(X, "ndim", 1) == 1:
                 advice = next((text for sign, text in _OF_ONE_AXIS.items() if sign in message), "")
-    return kind(message + advice)
+    return kind(INSTEAD.get(f"X {type(X).__name__}", message + advice))
 
 
 def _is_foreign(error: Exception) -> bool:

@@ -103,10 +103,11 @@ def is_called_by(module: str) -> bool:
 
 
 # ------------------------------
-# Errors about arguments that a method does not take.
+# Errors about arguments and attributes that there are not, and arguments of the wrong type.
 
-# Advice by name: of an argument that only other classes take, or of the class that was called.
-_INSTEAD = {
+#: Advice by name: of an argument that only other classes take, of the class that was called, of an
+#: argument and its type, or of an attribute.
+INSTEAD = {
     "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes one. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
     **dict.fromkeys(
@@ -116,12 +117,27 @@ _INSTEAD = {
     **dict.fromkeys(("max_iter", "tol"), "Leave it out: no fit stops early. "),
     "memory": "Leave it out: a cache would reveal whether data are equal. ",
     "privacy_unit": "Pass it to each private step of a pipeline. ",
-    "bounds": "Pass bounds of columns to a DPStandardScaler before it, in a DPPipeline, and those "
-    "of entries to skdp.units.Entry. ",
+    "bounds": "Pass bounds of columns to a DPStandardScaler before it, of entries to units.Entry. ",
     "cv": "Leave it out: candidates are judged on the rows that they are fitted to. ",
     "groups": "Pass the ids of persons as users, with privacy_unit='user'. ",
-    "sample_weight": "Leave it out: each record counts once, and class_weight of a classifier "
-    "weighs classes. ",
+    "sample_weight": "Leave it out: each record counts once, and class_weight weighs classes. ",
+    "X InteractionTable": "X is an InteractionTable, which has its rows in table.X: pass these.",
+    "X RankOneMatrices": "RankOneMatrices are for DPTraceRegressor: pass rows, or fit that.",
+    "class_weight str": "Counts of labels are private.",
+    "ledger PosixPath": "Pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns.",
+    "ledger str": "Pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns.",
+    "matrix_shape int": "Pass the shape of all matrices, as matrix_shape=(4, 9).",
+    "n_components float": "Only DPPCA takes a fraction, below 1.",
+    "random_state module": "numpy's global seed has no effect: pass None, or an int.",
+    "response_bound tuple": "Pass one number, the largest size of a response.",
+    "shares list": "Pass a share of a step by its name, as {'scale': 0.3, 'clf': 0.7}.",
+    "steps dict": "Pass list(steps.items()).",
+    "BaseStream.components_": "They are in what finalize returns.",
+    "BaseStream.fit": "Call update for each batch of changes, then finalize.",
+    "DPCovariance.components_": "Call components().",
+    "DPCovariance.covariance_": "Call fit, or finalize after partial_fit.",
+    "DPCovariance.precision_": "Call get_precision().",
+    "LocalReports.fit": "Call report for each person, then aggregate.",
 }
 _signature = cache(signature)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,7 +160,7 @@ def named(method: F) -> F:
             if is_method and args:
                 who = f"{getattr(args[0], '__name__', type(args[0]).__name__)}.{who}"
             unknown = {who.removesuffix(".__init__"), *kwargs} - {*expected.parameters}
-            advice = {_INSTEAD.get(name.rpartition("__")[2], "") for name in unknown}
+            advice = {INSTEAD.get(name.rpartition("__")[2], "") for name in unknown}
             hint, names = "".join(sorted(advice)), ", ".join(name for name, _ in kinds)
             if str(error) == "too many positional arguments":
                 hint = _by_keyword(dict(kinds), who.removesuffix(".__init__"))
@@ -152,6 +168,17 @@ def named(method: F) -> F:
         return method(*args, **kwargs)
 
     return cast(F, _named)
+
+
+def advised(self: Any, name: str) -> Any:
+    """Raise the usual error about an attribute, with its cause or what to use instead."""
+    try:
+        return self.__getattribute__(name)
+    except AttributeError as error:
+        keys = (f"{kind.__name__}.{name}" for kind in type(self).__mro__)
+        if hint := str(error.__cause__ or next(filter(None, map(INSTEAD.get, keys)), "")):
+            error.args = (f"{error}. {hint}",)
+        raise
 
 
 def _by_keyword(expected: Mapping[str, Parameter], who: str) -> str:

@@ -68,9 +68,9 @@ SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES, TWICE, TIMES_IN_Y)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
-    "DPPipeline, or numpy.nan_to_num(X, nan=0.0) before the fit; or by missing='mean' of a "
-    "DPStandardScaler or DPCovariance: filling them from other rows without noise would not be "
-    "private.",
+    "DPPipeline, or numpy.nan_to_num(X, nan=0.0) in fit and predict alike; or by missing='mean' "
+    "of a DPStandardScaler or DPCovariance: filling them from other rows without noise would not "
+    "be private.",
     "y": "Leave such records out of X and y, as X[y.notna()] and y[y.notna()] do with pandas. How "
     "many are left is public.",
 }
@@ -338,7 +338,7 @@ def _kind_of_type(dtype: Any) -> str:
     if getattr(dtype, "is_numeric", lambda: kind in "fiub")() or str(dtype) == "Boolean":
         return ""
     if _is_of_times(dtype):
-        return "dates"
+        return "dates or durations"
     if kind == "c":
         return "complex numbers"
     return "categories" if hasattr(dtype, "categories") else _OBJECTS
@@ -356,16 +356,15 @@ _ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransforme
 CURES = {
     "NaN": MISSING["X"],
     "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does.",
-    "dates": TIMES,
+    "dates or durations": TIMES,
     "categories": f"{_ENCODE}.",
     "texts": (
-        f"{_ENCODE}. If they are numbers, pass "
-        "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce'), which makes "
-        "gaps of other texts; commas between thousands need .str.replace(',', '') after .strip, "
-        "and decimal commas pandas.read_csv(path, decimal=','). If they are dates, pass "
-        "(pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC'))"
-        f".dt.days.{_OF_POLARS} "
-        "If they are neither, leave them out, as X.drop(columns=['name'])."
+        f"{_ENCODE}. Of numbers, pandas.read_csv(path, decimal=',') reads decimal commas, "
+        "thousands=',' commas between thousands, and "
+        "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce') makes gaps of "
+        "other texts. Of dates pass (pandas.to_datetime(X['name'], utc=True) - "
+        f"pandas.Timestamp('2000-01-01', tz='UTC')).dt.days.{_OF_POLARS} "
+        "Leave other texts out, as X.drop(columns=['name'])."
     ),
     "complex numbers": (
         "Make two columns of each, by numpy.real and numpy.imag, as "
@@ -384,6 +383,7 @@ CURES["texts and gaps"] = CURES["texts"]
 # The kind of a column if only its dtype `object` is known, and not its entries.
 _OBJECTS = "texts, categories or objects"
 CURES[_OBJECTS] = f"{CURES['texts']} Booleans as objects take X['name'].astype('boolean')."
+CURES[_OBJECTS] += " RowBlocks.from_parquet encodes categories={'name': [...]}."
 #: Advice for dtypes of pandas or polars in which an imputer does not find missing values.
 OF_DTYPES = {
     "object": " Numbers as objects need .convert_dtypes(), booleans as objects .astype('boolean').",
@@ -406,7 +406,7 @@ def kind_of(column: Any) -> str:
 def _kind_of(column: Any) -> str:
     """Return what a column contains, by its dtype or by the types of its entries."""
     if have_times(column):
-        return "dates"
+        return "dates or durations"
     if hasattr(getattr(column, "dtype", None), "categories"):
         return "categories"
     # In a list of texts, numpy would convert NaN to the text "nan".
@@ -421,7 +421,7 @@ def _kind_of(column: Any) -> str:
     if any(issubclass(kind, str | bytes) for kind in kinds):
         return "texts and gaps" if has_gaps else "texts"
     if any(issubclass(kind, date | timedelta) or kind.__name__ == "Period" for kind in kinds):
-        return "dates"
+        return "dates or durations"
     if not all(issubclass(kind, Number | np.bool_) for kind in kinds):
         return "objects"
     try:
@@ -475,7 +475,7 @@ def text_of_kinds(
             other_columns = f"numpy.delete(X, {[*map(int, names)]}, axis=1)"
             advice = advice.replace(_OF_POLARS, "")
         advice = advice.replace("X.drop(columns=['name'])", other_columns)
-        sentences.append(advice.replace("X['name']", one_column))
+        sentences.append(advice.replace("X['name']", one_column).replace("'name'", repr(names[0])))
     return " ".join(sentences)
 
 
@@ -489,7 +489,7 @@ def checked_shape(shape: Any) -> tuple[int, int]:
     """Return a shape of two positive integers; refuse other shapes."""
     is_pair = hasattr(shape, "__len__") and len(shape) == 2
     if not is_pair or not all(isinstance(n, Integral) and int(n) > 0 for n in shape):
-        raise ValueError(f"shape must be two positive integers, got {shown(shape)}.")
+        raise ValueError(f"Pass shape=(n_rows, n_columns), positive integers, got {shown(shape)}.")
     return int(shape[0]), int(shape[1])
 
 

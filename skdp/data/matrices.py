@@ -298,7 +298,7 @@ def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array
     if np.any((indices < 0) | (indices >= size)):
         raise ValueError(
             f"{name} must be integers from 0 to {size - 1}, but some are negative or larger. "
-            f"Subtract 1 from ids that begin at 1.{_PLACES}"
+            f"Subtract 1 from ids that begin at 1; or is shape the other way round?{_PLACES}"
         )
     index_dtype = np.int32 if max(len(indices), size) < 2**31 else np.int64
     indptr = np.arange(len(indices) + 1, dtype=index_dtype)

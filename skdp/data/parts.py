@@ -663,8 +663,8 @@ class RowBlocks(SkdpContainer):
         has_shape = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
         if not has_shape or kind.is_sparse != first.is_sparse:
             raise ValueError(
-                f"{name} must have shape ({n_rows}, {self._n_loaded}), and be dense or sparse as "
-                "the first block is."
+                f"{name} must have shape ({n_rows}, {self._n_loaded}), as lengths or shape says, "
+                "and be dense or sparse as the first block is; parts count from 0."
             )
         refuse_other_columns(kind.names, first.names, f"{name}: ")
         if not self._seen:

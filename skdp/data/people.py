@@ -216,7 +216,10 @@ def rounding_of_units(
 # ------------------------------
 # Ids of people, and their checks.
 
-_KINDS_DIFFER = "The ids of users must be all integers or all strings, and none may be missing."
+_KINDS_DIFFER = (
+    "The ids of users must be all integers or all strings, none missing or NaN: in users, or "
+    "groups, give each row without an id one of its own, or leave these rows out."
+)
 # Kinds of ids that can be sorted.
 _KINDS = (str, bytes, int, UUID, date)
 
@@ -232,14 +235,11 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(_KINDS_DIFFER)
     if names.dtype.kind == "f":
         if not np.isfinite(names).all():
-            raise ValueError("An id of a user is NaN or infinite; each row must have a finite id.")
+            raise ValueError(_KINDS_DIFFER)
         if not np.equal(names, np.rint(names)).all():
             raise ValueError("Ids of users are fractions; pass integers or strings, no weights.")
         if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
-            raise ValueError(
-                f"The ids of users are too large for {names.dtype}, which cannot distinguish all "
-                "ids; pass integers or strings."
-            )
+            raise ValueError(f"Ids of users are too large for {names.dtype}: pass integers.")
     return names, codes.ravel()
 
 
@@ -273,7 +273,11 @@ def checked_ids(ids: Any, name: str) -> np.ndarray:
     if given.ndim == 2 and given.shape[1] == 1:
         given = given.ravel()
     if given.ndim != 1:
-        raise ValueError(f"{name} must be 1-D, as frame['patient'] is, got shape {given.shape}.")
+        got = f"shape {given.shape}" if given.ndim else type(ids).__name__
+        raise ValueError(
+            f"{name} must be 1-D, with an id for each row in order, got {got}: pass the column "
+            f"itself, {name}=X['user_id'], and X without it."
+        )
     if given.dtype != object:
         return given
     # Ids of several kinds stay objects, which `check_users` refuses.

@@ -451,11 +451,11 @@ def refuse_unknown_labels(labels: np.ndarray, classes: np.ndarray) -> None:
         )
     elif classes.dtype.kind in "iu":
         advice = (
-            " Meta-estimators of scikit-learn pass a classifier the codes of labels, from 0 to "
-            "K - 1 (OutputCodeClassifier -1 and 1): encode y so, and pass "
-            f"classes=list(range({len(classes)})), or classes=[-1, 1]."
+            " Labels -1 and 1, also of OutputCodeClassifier, take classes=[-1, 1]. Other "
+            "meta-estimators of scikit-learn pass a classifier the codes of labels: encode y as "
+            f"0 to K - 1, and pass classes=list(range({len(classes)}))."
         )
     raise ValueError(
         "y has a label that is not among classes; it is not named, as it is private. Pass all "
-        f"labels that there may be as classes.{advice}"
+        f"labels that there may be as classes, with blanks and capitals as in y.{advice}"
     )

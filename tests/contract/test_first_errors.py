@@ -24,6 +24,7 @@ from skdp import (
     DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
+    LocalReports,
     PrivacyLedger,
     PrivacyWarning,
     RowBlocks,
@@ -107,7 +108,7 @@ SHOWN = {
     "dicts": (lambda: SCALER.fit([{"age": 1.0}]), r"Pass pandas.DataFrame\(X\)"),
     "a generator": (lambda: SCALER.fit(row for row in X), r"Pass numpy.vstack\(list\(X\)\)"),
     "a path": (lambda: SCALER.fit("people.csv"), "Pass rows, as pandas.read_csv.* and no text"),
-    "rows of several lengths": (lambda: SCALER.fit([[1, 2], [3]]), "rows must have one length"),
+    "rows of several lengths": (lambda: SCALER.fit([[1, 2], [3]]), r"have one length\.$"),
     "complex numbers": (
         lambda: SCALER.fit(X + 1j),
         r"hstack\(\[X.real, X.imag\]\) .*Columns 0, 1, 2 hold",
@@ -118,11 +119,11 @@ SHOWN = {
     ),
     "many axes": (
         lambda: DPTraceClassifier(classes=["no", "yes"]).fit(X[..., None, None], Y),
-        "reshape.* a 3-D X of them",
+        "dim 4, while dim <= 3 is required by DPTraceClassifier. .*reshape.* a 3-D X of them",
     ),
     "users by the name of a column": (
         lambda: OF_USERS.fit(NUMBERS, users="town"),
-        r"users must be 1-D, as frame\['patient'\] is",
+        r"users must be 1-D, with an id for each row .* got str: pass .* users=X\['user_id'\]",
     ),
     "no users": (
         lambda: cross_val_score(OF_USERS, X, Y, error_score="raise", scoring=lambda *_: 0),
@@ -189,7 +190,105 @@ SHOWN = {
     ),
     "places of a list that begin at 1": (
         lambda: skdp.RankOneMatrices.from_indices([1, 2, 3], [0, 1, 1], shape=(3, 2)),
-        "Subtract 1 from ids that begin at 1",
+        "Subtract 1 from ids that begin at 1; or is shape the other way round",
+    ),
+    "cells of a stream that begin at 1": (
+        lambda: DPStreamingFactorizer(1, shape=(3, 2), privacy_unit=skdp.units.Update(1.0)).update(
+            [3], [2], [1.0]
+        ),
+        "indices from 0 .* Subtract 1 from ids that begin at 1; or is shape the other way round",
+    ),
+    "users with gaps": (
+        lambda: OF_USERS.fit(X, users=np.where(X[:, 0] > 5, np.nan, 1.0)),
+        "none missing or NaN: in users, or groups, give each row without an id one of its own",
+    ),
+    "users of texts with gaps": (
+        lambda: OF_USERS.fit(X, users=["ann", None] * (N // 2)),
+        "all strings, none missing .* give each row without an id one of its own, or",
+    ),
+    "users without an order": (
+        lambda: OF_USERS.fit(X, users={"ann", "ben"}),
+        r"got set: pass the column itself, users=X\['user_id'\]",
+    ),
+    "ids of cells for rows": (
+        lambda: DPTruncatedSVD(1).fit(skdp.RankOneMatrices.from_indices([0], [1], shape=(1, 2))),
+        "^RankOneMatrices are for DPTraceRegressor: pass rows, or fit that.$",
+    ),
+    "numpy.random as a seed": (
+        lambda: DPTruncatedSVD(1, random_state=np.random).fit(X),
+        "<module> instead. numpy's global seed has no effect: pass None, or an int.$",
+    ),
+    "a path of a ledger": (
+        lambda: DPCovariance(ledger="people.ledger").fit(X),
+        r"Pass ledger=PrivacyLedger\(path\), or what PrivacyLedger\.create returns\.$",
+    ),
+    "steps in a dict": (
+        lambda: skdp.DPPipeline({"scale": SCALER}).fit(X),
+        r"<dict> instead\. Pass list\(steps\.items\(\)\)\.$",
+    ),
+    "shares in a list": (
+        lambda: make_dp_pipeline(SCALER, CLASSIFIER, shares=[0.3, 0.7]).fit(X, Y),
+        r"Pass a share of a step by its name, as \{'scale': 0\.3, 'clf': 0\.7\}\.$",
+    ),
+    "one side of matrices": (
+        lambda: DPTraceRegressor(matrix_shape=3).fit(X, X[:, 0]),
+        r"Got 3 instead\. Pass the shape of all matrices, as matrix_shape=\(4, 9\)\.$",
+    ),
+    "a fraction of variances": (
+        lambda: DPTruncatedSVD(0.9).fit(X),
+        "Got 0.9 instead. Only DPPCA takes a fraction, below 1.$",
+    ),
+    "ends of responses": (
+        lambda: DPLinearRegression(response_bound=PAIR).fit(X, X[:, 0]),
+        r"Got \(0, 10\) instead\. Pass one number, the largest size of a response\.$",
+    ),
+    "a list of ratings": (
+        lambda: DPTruncatedSVD(5).fit(X),
+        r"Of a list of \(user, item, rating\) skdp\.interactions\.interaction_table makes a table",
+    ),
+    "a list of ratings of entries": (
+        lambda: DPLowRankFactorizer(5).fit(X),
+        r"Of a list of \(user, item, rating\) skdp\.interactions\.interaction_table makes a table",
+    ),
+    "durations": (
+        lambda: SCALER.fit(pd.DataFrame({"age": pd.to_timedelta(X[:, 0], unit="D")})),
+        "Column age holds dates or durations",
+    ),
+    "a frame without rows": (
+        lambda: SCALER.fit(NUMBERS[:0]),
+        "Pass rows: a filter or a join may have kept none",
+    ),
+    "responses in place of rows": (
+        lambda: DPLinearRegression().fit(X[:, 0], X),
+        r"Reshape your data: \(-1, 1\) if a feature, \(1, -1\) if a row; y is second\.$",
+    ),
+    "a part of another length": (
+        lambda: SCALER.fit(RowBlocks.from_partitions([lambda: X, lambda: X[1:]], [N, N], 3)),
+        r"Part 1 must have shape \(40, 3\), as lengths or shape says, .*; parts count from 0",
+    ),
+    "reports of many at once": (
+        lambda: LocalReports(3, row_norm=1.0).report(X),
+        r"^Call report once for each person, with one row of n_features=3 numbers, got shape \(40",
+    ),
+    "one report": (
+        lambda: LocalReports(3, row_norm=1.0).aggregate(X[:, :2]),
+        "^Pass aggregate a list of all reports, each of n_features=3 numbers",
+    ),
+    "a gap in new rows": (
+        lambda: fitted(X).predict(GAPS),
+        r"numpy\.nan_to_num\(X, nan=0\.0\) in fit and predict alike",
+    ),
+    "labels -1 and 1": (
+        lambda: DPLogisticRegression(classes=[0, 1]).fit(X, np.where(Y == "yes", 1, -1)),
+        r"Labels -1 and 1, also of OutputCodeClassifier, take classes=\[-1, 1\]\.",
+    ),
+    "a blank in labels": (
+        lambda: CLASSIFIER.fit(X, np.where(Y == "yes", "yes ", "no")),
+        "Pass all labels that there may be as classes, with blanks and capitals as in y.$",
+    ),
+    "categories of files": (
+        lambda: SCALER.fit(RowBlocks.from_partitions([lambda: NUMBERS.assign(age="A")], [N], 3)),
+        r"RowBlocks\.from_parquet encodes categories=\{'age': \[\.\.\.\]\}",
     ),
     "a folder that there is not": (
         lambda: PrivacyLedger.create("nowhere/file", dataset="a", epsilon=1.0, delta=1e-6),
@@ -205,11 +304,11 @@ SHOWN = {
     ),
     "labels before rows": (
         lambda: CLASSIFIER.fit(Y, X),
-        r"X has one dimension: pass fit\(X, y\), and texts through a HashingVectorizer",
+        r"Pass numbers, fit\(X, y\) in this order, and texts through a HashingVectorizer",
     ),
     "rows that were dropped": (
         lambda: CLASSIFIER.fit(NUMBERS[1:], Y),
-        r"numbers of samples: \[39, 40\]\. Fill gaps in X, and drop no rows for them",
+        r"numbers of samples: \[39, 40\]\. Take both from the same rows: fill gaps in X",
     ),
     "balanced weights": (
         lambda: clone(CLASSIFIER).set_params(class_weight="balanced").fit(X, Y),
@@ -221,7 +320,7 @@ SHOWN = {
     ),
     "a table of interactions": (
         lambda: DPTruncatedSVD(1).fit(TABLE),
-        r"one length\. An InteractionTable has its rows in table\.X\.$",
+        r"^X is an InteractionTable, which has its rows in table\.X: pass these\.$",
     ),
     "items of a user by name": (
         lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), "ann", 1),
@@ -231,7 +330,7 @@ SHOWN = {
         lambda: RowBlocks([X, X]),
         "make_blocks must be a function .* got list; pass arrays in memory without RowBlocks",
     ),
-    "no shape": (lambda: RowBlocks(lambda: [X]), "shape must be two positive integers"),
+    "no shape": (lambda: RowBlocks(lambda: [X]), r"Pass shape=\(n_rows, n_columns\), pos"),
     "no lengths": (
         lambda: RowBlocks.from_partitions([lambda: X]),
         "lengths must have 1 items, as loaders has, got 0",
@@ -318,7 +417,7 @@ SHOWN = {
     ),
     "numbers with commas": (
         lambda: CLASSIFIER.fit(FRAME.assign(town="1,5"), Y),
-        r"Column town holds texts.* decimal commas pandas.read_csv\(path, decimal=','",
+        r"Column town holds texts\..*decimal=','\) reads decimal commas, .*to_numeric\(X\['town",
     ),
     "responses with commas": (
         lambda: DPLinearRegression().fit(X, ["1,5"] * N),
@@ -363,7 +462,7 @@ SHOWN = {
     ),
     "an entry that is no number among numbers": (
         lambda: DPStandardScaler(bounds=ends()).fit(NUMBERS.assign(age=MIXED)),
-        r"Column age holds texts.* pass pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
+        r"Column age holds texts.* and pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
     ),
     "ids of users and items as features": (
         lambda: DPTraceRegressor(rank=2).fit(NUMBERS[["age", "income"]].astype(int), X[:, 0]),
@@ -407,7 +506,7 @@ SHOWN = {
         lambda: SCALER.fit(
             RowBlocks.from_partitions([lambda: NUMBERS.assign(age=pd.Timestamp("2020"))], [N], 3)
         ),
-        "Column age holds dates.* Convert them first",
+        "Column age holds dates or durations.* Convert them first",
     ),
     "how many rows in blocks": (
         lambda: len(RowBlocks.from_partitions([lambda: X], [N], 3)),
@@ -463,7 +562,7 @@ SHOWN = {
         lambda: DPStreamingFactorizer(1, shape=(3, 2), privacy_unit=skdp.units.Update(1.0)).update(
             ["ann"], ["tea"], [1.0]
         ),
-        r"matrix of shape \(3, 2\) from 0, as pandas\.Index\(known_ids\)\.get_indexer\(ids\)",
+        r"of shape \(3, 2\)\. .* pandas\.Index\(known_ids\)\.get_indexer\(ids\)",
     ),
     "a model in place of its components": (
         lambda: captured_variance(DPTruncatedSVD(1, row_norm=2).fit(X), X),
@@ -548,6 +647,32 @@ TOLD = {
         "delta=1e-09 of the estimator is not used: .* share delta=1e-06 of DPGridSearch.",
     ),
 }
+
+
+STREAM = DPStreamingFactorizer(1, shape=(3, 2), privacy_unit=skdp.units.Update(1.0))
+#: Attributes that users expect from other estimators, or before a fit, and what gives their values.
+ABSENT = {
+    "components of a covariance": (DPCovariance(), "components_", r"Call components\(\)\.$"),
+    "a precision": (DPCovariance(), "precision_", r"Call get_precision\(\)\.$"),
+    "a covariance of an open sum": (DPCovariance(), "covariance_", "finalize after partial_fit"),
+    "components of a stream": (STREAM, "components_", "They are in what finalize returns"),
+    "a fit of a stream": (STREAM, "fit", "Call update for each batch of changes, then finalize"),
+    "a fit of reports": (LocalReports(3, row_norm=1.0), "fit", "Call report .*, then aggregate"),
+    "a method that needs bounds": (
+        DPCovariance(),
+        "partial_fit",
+        "partial_fit needs .* Pass these",
+    ),
+    "an attribute that nobody has": (DPCovariance(), "summary", "has no attribute 'summary'$"),
+}
+
+
+@pytest.mark.parametrize("case", ABSENT)
+def test_an_attribute_that_is_not_there_says_what_to_use(case):
+    estimator, name, text = ABSENT[case]
+    assert not hasattr(estimator, name)
+    with pytest.raises(AttributeError, match=text):
+        getattr(estimator, name)
 
 
 @pytest.mark.parametrize("case", TOLD)

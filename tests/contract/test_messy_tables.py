@@ -197,7 +197,7 @@ ERRORS = {
     "dates in texts": (
         passing("joined"),
         TABLE,
-        r"Column joined holds texts. .* dates, .*\(pandas.to_datetime\(X\['joined'\], utc=True\)",
+        r"Column joined holds texts. .* dates pass \(pandas.to_datetime\(X\['joined'\], utc=True\)",
         passing("days"),
         days_of(TABLE["joined"]).to_frame(),
     ),
@@ -211,14 +211,14 @@ ERRORS = {
     "dates": (
         passing("when"),
         TABLE,
-        r"Column when holds dates. .*\(pandas.to_datetime\(frame\['date'\], utc=True\)",
+        r"Column when holds dates or durat.*\(pandas.to_datetime\(frame\['date'\], utc=True\)",
         passing("days"),
         days_of(TABLE["when"]).to_frame(),
     ),
     "dates as objects": (
         passing("day"),
         TABLE,
-        r"Column day holds dates. .*\(pandas.to_datetime\(frame\['date'\], utc=True\)",
+        r"Column day holds dates or durations. .*\(pandas.to_datetime\(frame\['date'\], utc=True\)",
         passing("days"),
         days_of(TABLE["day"]).to_frame(),
     ),
@@ -317,7 +317,7 @@ PLAIN = {
     "texts": (TABLE[["id", "town"]], r"^could not convert .* Column town holds texts\. Encode"),
     "texts by number": (
         TABLE[["id", "town"]].to_numpy(),
-        r"Column 1 holds texts.*dt\.days\. If they are neither",
+        r"Column 1 holds texts.*dt\.days\. Leave other texts out",
     ),
     "texts of polars": (
         pl.DataFrame(TABLE[["id", "town"]]),

@@ -222,9 +222,9 @@ def test_bad_factors_are_refused(left, right, message):
         ({"rows": [0.0, 4711.0]}, r"rows must be 1-D integers, got dtype float64 and shape \(2,\)"),
         ({"rows": [True, False]}, "rows must be 1-D integers, got dtype bool"),
         ({"rows": [[0, 1]]}, r"rows must be 1-D integers, got dtype int64 and shape \(1, 2\)"),
-        ({"shape": (4, 0)}, r"shape must be two positive integers, got \(4, 0\)"),
-        ({"shape": (4.0, 3)}, r"shape must be two positive integers, got \(4.0, 3\)"),
-        ({"shape": (4, 3, 2)}, r"shape must be two positive integers, got \(4, 3, 2\)"),
+        ({"shape": (4, 0)}, r"positive integers, got \(4, 0\)"),
+        ({"shape": (4.0, 3)}, r"positive integers, got \(4.0, 3\)"),
+        ({"shape": (4, 3, 2)}, r"positive integers, got \(4, 3, 2\)"),
         ({"dtype": int}, "dtype must be float32 or float64, got <class 'int'>"),
         ({"X": LEFT[0]}, r"X must be 2-D with at least one column, got shape \(4,\)"),
         (

@@ -402,7 +402,7 @@ def test_a_column_of_ids_is_the_same_as_groups():
 def test_ids_that_are_no_ids_are_refused():
     X, y, groups, _, _ = draw(20)
     cases = [
-        ({}, np.where(groups == 3, np.nan, groups), "NaN or infinite"),
+        ({}, np.where(groups == 3, np.nan, groups), "none missing or NaN"),
         ({}, np.array([None, *groups[1:]]), "must be all integers or all strings"),
         ({}, groups[1:], "one for each row"),
         ({}, [None, *groups[1:]], "must be all integers or all strings"),

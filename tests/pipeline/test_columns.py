@@ -204,7 +204,8 @@ def test_frames_between_steps_of_a_part_and_dates_are_refused_with_the_mend():
     with pytest.raises(ValueError, match=r"'columntransformer__age' .* FunctionTransformer\(valid"):
         pipeline_of([("age", part, ["age"])]).fit(FRAME, Y)
     with pytest.raises(
-        ValueError, match=r"Column age holds dates\. Dates, times .* - pandas.Timestamp"
+        ValueError,
+        match=r"Column age holds dates or durations\. Dates, times .* - pandas.Timestamp",
     ):
         pipeline_of(PARTS[1:], remainder="passthrough").fit(FRAME.assign(age=pd.Timestamp(0)), Y)
 

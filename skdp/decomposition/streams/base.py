@@ -34,8 +34,9 @@ from skdp.privacy.plan import PrivacyCost
 # Updates of a matrix, for a stream or a shard.
 
 _NO_SUCH_CELL = (
-    "rows and columns must be integers, indices of a matrix of shape {} from 0, as "
-    "pandas.Index(known_ids).get_indexer(ids) makes of any ids."
+    "rows and columns must be integers, indices from 0 of a matrix of shape {}. Subtract 1 from "
+    "ids that begin at 1; or is shape the other way round? Of any ids, "
+    "pandas.Index(known_ids).get_indexer(ids) makes such integers."
 )
 _NOT_FINITE = "values must be finite."
 _BUSY = (

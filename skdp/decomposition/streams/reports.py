@@ -143,7 +143,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
             If `row` does not have `n_features` finite numbers. Then nothing is spent.
         """
         checked = check_numbers(row, "row", ensure_2d=False)
-        self._check_size("row", checked, 1)
+        self._check_size("Call report once for each person, with one row", checked, 1)
         with np.errstate(all="ignore"):
             clipped = clip_rows(checked[np.newaxis].copy(), float(self.row_norm))[0]
         plan = self.plan()
@@ -173,7 +173,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
             If reports are not finite numbers in that shape, or fewer than the components.
         """
         values = check_numbers(reports, "reports").copy()
-        self._check_size("reports", values, 2)
+        self._check_size("Pass aggregate a list of all reports, each", values, 2)
         n_features, most = values.shape[1], min(values.shape)
         n_components = as_python(n_components)
         if type(n_components) is not int or not 1 <= n_components <= most:
@@ -202,9 +202,8 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
             privacy_spent_=budget.spent(),
         )
 
-    def _check_size(self, name: str, values: np.ndarray, n_axes: int) -> None:
+    def _check_size(self, cure: str, values: np.ndarray, n_axes: int) -> None:
         if values.ndim != n_axes or values.shape[-1] != self.n_features:
             raise ValueError(
-                f"{name} has shape {values.shape}: pass {n_axes} axes, the last one of "
-                f"n_features={self.n_features}."
+                f"{cure} of n_features={self.n_features} numbers, got shape {values.shape}."
             )
