@@ -171,9 +171,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
         both = [*(parts_of(model) or ()), *fitted]
         # With this memo, deepcopy replaces each part by its twin, and drops parts that were not
         # fitted, as they had no columns.
-        memo = {
-            id(part): twins.get(name, "drop") for name, part in both if not isinstance(part, str)
-        }
+        memo = {id(one): twins.get(name, "drop") for name, one in both if not isinstance(one, str)}
         return deepcopy(model, memo)
     if is_stateless(model) or (is_public and not private_steps(model)):
         return deepcopy(model)

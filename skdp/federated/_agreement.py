@@ -282,16 +282,14 @@ def run_fit(
     if shares.sizes and not agreement.is_unit_owner:
         # A mean over owners weights them by their numbers of rows, as these are public.
         weight = n_rows / shares.n_units
-    opening = partial(
-        ShareBudget.open, shares=shares, exchange=exchange, n_own=n_own, weight=weight
-    )
+    opener = partial(ShareBudget.open, shares=shares, exchange=exchange, n_own=n_own, weight=weight)
     if isinstance(rows, PipelineData):
-        warnings = estimator._fit(*rows, party=party_of(agreement, opening, charge))
+        warnings = estimator._fit(*rows, party=party_of(agreement, opener, charge))
         _set_names(agreement, estimator, estimator.pipeline_.steps[0][1])
         return estimator, warnings
     estimator.n_features_in_ = math.prod(agreement.null.shape[1:])
     _set_names(agreement, estimator)
-    budget = opening(agreement.plan, charge=charge)
+    budget = opener(agreement.plan, charge=charge)
     budget.public_generator = algorithm_generator(agreement.seed)
     with np.errstate(all="ignore"):
         result = estimator._solve(agreement.spec, agreement.plan.parts, rows, budget)
@@ -317,10 +315,10 @@ class PipelineData(NamedTuple):
 
 
 def party_of(
-    terms: Terms, opening: Callable[..., PrivacyBudget], charge: Callable[..., None] | None
+    terms: Terms, opener: Callable[..., PrivacyBudget], charge: Callable[..., None] | None
 ) -> Party:
     """Return what a pipeline calls for each step: functions that make its spec, rows and budget."""
-    # `opening` opens the budget of a step, given its plan, and `charge` charges the ledger.
+    # `opener` opens the budget of a step, given its plan, and `charge` charges the ledger.
 
     def _spec_of_all(step: Any, like: Any) -> tuple[Any, Agreed, Any]:
         null, _ = null_record(None, sparse=False, like=like)
@@ -334,7 +332,7 @@ def party_of(
 
     def _open(plan: Plan, charge: Any) -> PrivacyBudget:
         plan.check_memory()
-        budget = opening(plan, charge=charge)
+        budget = opener(plan, charge=charge)
         budget.public_generator = algorithm_generator(terms.seed)
         return budget
 

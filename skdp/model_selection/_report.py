@@ -197,7 +197,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
         return f"{self.path} ({self.class_name})" if self.path else self.class_name
 
 
-class _Visited(NamedTuple):
+class _Found(NamedTuple):
     """Errors and private estimators that `fitted_steps` has found so far."""
 
     errors: list[ValueError]  # `privacy_spent` raises the first one
@@ -205,7 +205,7 @@ class _Visited(NamedTuple):
     paths: dict[int, tuple[str, bool]]
 
 
-def fitted_steps(estimator: Any, path: str, visited: _Visited) -> Iterator[PrivacyStep]:
+def fitted_steps(estimator: Any, path: str, visited: _Found) -> Iterator[PrivacyStep]:
     """Yield the steps of a fitted estimator, outer steps first.
 
     A private estimator must not occur in two places.
@@ -214,7 +214,7 @@ def fitted_steps(estimator: Any, path: str, visited: _Visited) -> Iterator[Priva
     if isinstance(estimator, str) and estimator == "drop":
         return
     if type(estimator) is FrozenEstimator:
-        within = _Visited(visited.errors, {})
+        within = _Found(visited.errors, {})
         for step in fitted_steps(estimator.estimator, path, within):
             learned = step.status != LEARNS_NOTHING
             yield step._replace(status=FROZEN, note="") if learned else step
@@ -250,9 +250,7 @@ def fitted_steps(estimator: Any, path: str, visited: _Visited) -> Iterator[Priva
         yield _without_privacy(estimator, path)
 
 
-def _inner_steps(
-    parts: Iterable[tuple[str, Any]], path: str, visited: _Visited
-) -> list[PrivacyStep]:
+def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, visited: _Found) -> list[PrivacyStep]:
     """Return the steps inside an estimator; collect errors, so that all steps are visited."""
     inner: list[PrivacyStep] = []
     for name, part in parts:
@@ -263,9 +261,7 @@ def _inner_steps(
     return inner
 
 
-def _steps_of_carried(
-    model: Any, path: str, visited: _Visited, stored: Any
-) -> Iterator[PrivacyStep]:
+def _steps_of_carried(model: Any, path: str, visited: _Found, stored: Any) -> Iterator[PrivacyStep]:
     """Yield the steps of a model made of a release; `stored` is the result of `carried`."""
     name, (record, maker, warned, n_units) = type(model).__name__, stored
     if record is None:
@@ -338,21 +334,19 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
     return {_INFINITE: math.isinf(record.epsilon), _GUESSABLE: record.guessable}
 
 
-def _check_visited_once(
-    estimator: int, path: str, visited: _Visited, *, is_frozen: bool = False
-) -> None:
+def _check_visited_once(key: int, path: str, visited: _Found, *, is_frozen: bool = False) -> None:
     """Refuse an estimator that occurs twice: its record is only that of the last fit.
 
     A frozen estimator may occur several times, as it is never fitted again.
     """
-    first, was_frozen = visited.paths.get(estimator, (None, False))
+    first, was_frozen = visited.paths.get(key, (None, False))
     if first is not None and not (was_frozen and is_frozen):
         raise ValueError(
             f"{first!r} and {path!r} are one and the same private estimator. Its second fit has "
             "replaced the record of the first. Put a sklearn.base.clone(...) of it in one of the "
             "two places, and fit again."
         )
-    visited.paths[estimator] = path, is_frozen
+    visited.paths[key] = path, is_frozen
 
 
 def _step_of_search(search: Any, path: str) -> PrivacyStep:
@@ -646,7 +640,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     if isinstance(estimator, type) or not is_estimator:
         kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
-    steps, visited, spent = list[PrivacyStep](), _Visited([], {}), None
+    steps, visited, spent = list[PrivacyStep](), _Found([], {}), None
     model, path = estimator, ""
     if type(estimator) is FixedThresholdClassifier:
         frozen = vars(estimator).get("estimator_")
@@ -709,5 +703,5 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 def learned_without_privacy(estimator: Any) -> list[str]:
     """Return texts about steps whose choice of columns, or sparsity, may depend on the data."""
-    steps = fitted_steps(estimator, "", _Visited([], {}))
+    steps = fitted_steps(estimator, "", _Found([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))
