@@ -631,6 +631,12 @@ def plan_sum(
     return spec.cost.release(name, mechanism, share, change, known, follows=follows, shape=shape)
 
 
+def plan_histogram(spec: Any, name: str, share: float, n_bins: int) -> Release:
+    """Declare a histogram, in which each unit counts in one bin."""
+    change = partial(sensitivity.histogram, spec.unit.adjacency)
+    return spec.cost.release(name, "gaussian", share, change, {}, shape=(n_bins,))
+
+
 def share_for_counts(
     spec: Any, count: int, precision: float, limits: tuple[float, float], of: float = 1.0
 ) -> float:

@@ -14,7 +14,7 @@ from skdp.decomposition._spec import MEAN, MOMENT, RowsSpec, check_solver, rank_
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import Plan, Release, sensitivity
-from skdp.privacy.plan import AnyOf, growing_shares, left_of, plan_sum
+from skdp.privacy.plan import AnyOf, growing_shares, left_of, plan_histogram, plan_sum
 from skdp.privacy.releases import SCALE_GRID, Search
 
 _MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
@@ -467,10 +467,7 @@ def _plan_power(
 
 def _plan_level(spec: RowsSpec, name: str, share: float) -> Release | None:
     """Plan counts of norms, which give a level to clip to; without noise nothing is clipped."""
-    if not spec.cost.is_private:
-        return None
-    counts, shape = partial(sensitivity.histogram, spec.unit.adjacency), (N_LEVELS,)
-    return spec.cost.release(name, "gaussian", share, counts, {}, shape=shape)
+    return plan_histogram(spec, name, share, N_LEVELS) if spec.cost.is_private else None
 
 
 # ------------------------------

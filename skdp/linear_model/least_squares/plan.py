@@ -14,7 +14,7 @@ from skdp.linear_model.low_rank.records import N_POWERS
 from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
+from skdp.privacy.plan import AnyOf, left_of, plan_histogram, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
 # If the number of units times mu is below this, a fit releases only the center of the responses.
@@ -257,12 +257,10 @@ def _plan_steps(
     """Plan the gradient of each of `count` steps, and in some a histogram of gradient sizes."""
     sizes = dict[int, Release]()
     if spec.cost.is_private:
-        change = partial(sensitivity.histogram, spec.unit.adjacency)
         places = {round(k * count * _LAST_SIZES / _N_SIZES) for k in range(_N_SIZES)}
         for number, place in enumerate(sorted(places), start=1):
-            sizes[place] = spec.cost.release(
-                f"gradient sizes {number}", "gaussian", of_sizes, change, {}, shape=SIZE_BINS.shape
-            )
+            of_step = f"gradient sizes {number}"
+            sizes[place] = plan_histogram(spec, of_step, of_sizes, len(SIZE_BINS))
     share -= of_sizes * len(sizes)
     gradients = plan_steps(spec, count, name, share, (spec.n_free,), _MOMENT)
     return tuple(Step(gradient, sizes.get(number)) for number, gradient in enumerate(gradients))

@@ -20,7 +20,7 @@ from skdp.linear_model._weighted_rows import WHITENED_GRADIENT, noise_in_mean, p
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
+from skdp.privacy.plan import PrivacyCost, left_of, plan_histogram, plan_sum, share_for_counts
 from skdp.units import ResolvedRecord
 
 
@@ -141,9 +141,8 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         return LogisticReleases(None, None, None, None, (), None, exact)
     counts, share = None, (_OF_COUNTS / (spec.n_units * spec.cost.mu)) ** 2
     if share >= _LEAST_OF_COUNTS:
-        share, by_class = min(share, _MOST_OF_COUNTS), (spec.n_classes,)
-        change = partial(sensitivity.histogram, spec.unit.adjacency)
-        counts = spec.cost.release("class counts", "gaussian", share, change, {}, shape=by_class)
+        share = min(share, _MOST_OF_COUNTS)
+        counts = plan_histogram(spec, "class counts", share, spec.n_classes)
     norm = plan_norm(spec)
     bound = clip_norm(spec) if norm is None else norm.name
     # The second moment of rows, each with a constant and indicators of the classes appended.

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from skdp.linear_model import _descent as descents
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, clip_rows
-from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
+from skdp.privacy.plan import PrivacyCost, left_of, plan_histogram, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 from skdp.units import ResolvedUnit
 
@@ -309,8 +308,7 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
     # The vote: for each prior, a count of the users whom it predicts best.
     share = share_for_counts(spec, 2, _PRIOR_PRECISION, _PRIOR_LIMITS)
-    change, shape = partial(sensitivity.histogram, spec.unit.adjacency), (len(PRIORS),)
-    vote = spec.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
+    vote = plan_histogram(spec, "prior vote", share, len(PRIORS))
     scales = _plan_scales(spec)
     left = left_of(before, norm, mean, head_norm, scales, vote)
     share = min(_PRODUCT_SHARE, left / 2) if spec.n_iter else left
