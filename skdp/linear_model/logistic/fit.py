@@ -107,9 +107,10 @@ def warnings_for_fit(
 
 def no_better(spec: LogisticSpec) -> str:
     """Return the warning that noise hides whether the model tells the classes apart."""
+    longer = "" if spec.row_norm is None else "a larger row_norm, "
     return (
         "Probabilities may be no better than the frequencies of the classes, as far as noise "
-        f"can tell. Pass more {spec.unit.counted}, a larger epsilon, or {spec.fewer}."
+        f"can tell. Pass more {spec.unit.counted}, a larger epsilon, {longer}or {spec.fewer}."
     )
 
 
