@@ -307,8 +307,7 @@ _HINTS = {
     "inhomogeneous": " All rows must have one length.",
     "array with 0 sample": " Pass rows: a filter or a join may have kept none.",
     "inconsistent numbers": " Take both from the same rows: fill gaps in X; drop rows without y.",
-    "not 'NAType'": " Pass X.convert_dtypes(), whose gaps are those of numbers. A column of gaps "
-    "alone needs None in place of pandas.NA.",
+    "not 'NAType'": " Pass X.convert_dtypes(); a column of gaps alone needs None, not pandas.NA.",
     "not 'TextFileReader'": " Pass pandas.concat(X), or a RowBlocks of a file that is too large.",
     "not 'dict'": " Pass pandas.DataFrame(X), if each row is a dict.",
     "'generator'": " Pass numpy.vstack(list(X)), or blocks of rows as a RowBlocks.",
@@ -399,7 +398,9 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         with suppress(Exception):
             if not advice and getattr(X, "ndim", 1) == 1:
                 advice = next((text for sign, text in _OF_ONE_AXIS.items() if sign in message), "")
-    return kind(INSTEAD.get(f"X {type(X).__name__}", message + advice))
+    # Of X that an estimator takes, lengths alone are compared.
+    own = "" if "inconsistent" in message else INSTEAD.get(f"X {type(X).__name__}", "")
+    return kind(own or message + advice)
 
 
 def _is_foreign(error: Exception) -> bool:

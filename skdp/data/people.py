@@ -234,8 +234,6 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if names is None or codes is None:
         raise ValueError(_KINDS_DIFFER)
     if names.dtype.kind == "f":
-        if not np.isfinite(names).all():
-            raise ValueError(_KINDS_DIFFER)
         if not np.equal(names, np.rint(names)).all():
             raise ValueError("Ids of users are fractions; pass integers or strings, no weights.")
         if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
@@ -246,7 +244,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _can_be_sorted(ids: np.ndarray) -> bool:
     """Return whether all ids are of one kind that can be sorted, and none is missing."""
     if ids.dtype.kind == "f":
-        return True
+        return bool(np.isfinite(ids).all())
     if ids.dtype.kind == "T":
         # In this dtype a missing id equals itself; as an object, NaN differs from itself.
         ids = ids.astype(object)

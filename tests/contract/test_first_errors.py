@@ -242,14 +242,6 @@ SHOWN = {
         lambda: DPLinearRegression(response_bound=PAIR).fit(X, X[:, 0]),
         r"Got \(0, 10\) instead\. Pass one number, the largest size of a response\.$",
     ),
-    "a list of ratings": (
-        lambda: DPTruncatedSVD(5).fit(X),
-        r"Of a list of \(user, item, rating\) skdp\.interactions\.interaction_table makes a table",
-    ),
-    "a list of ratings of entries": (
-        lambda: DPLowRankFactorizer(5).fit(X),
-        r"Of a list of \(user, item, rating\) skdp\.interactions\.interaction_table makes a table",
-    ),
     "durations": (
         lambda: SCALER.fit(pd.DataFrame({"age": pd.to_timedelta(X[:, 0], unit="D")})),
         "Column age holds dates or durations",

@@ -135,8 +135,7 @@ def _check_parameters(spec: EntriesSpec) -> None:
         )
     if n_components is not None and int(n_components) > smaller:
         raise ValueError(
-            f"n_components={n_components} must be at most min(n_samples, n_features)={smaller}. Of "
-            "a list of (user, item, rating) skdp.interactions.interaction_table makes a table."
+            f"n_components={n_components} must be at most min(n_samples, n_features)={smaller}."
         )
 
 

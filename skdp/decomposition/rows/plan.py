@@ -157,8 +157,7 @@ def _check_components(spec: RowsSpec) -> None:
         if n_components > most:
             raise ValueError(
                 f"n_components={n_components} must be at most {name}={most}, got "
-                f"{of_rows}={n_rows} and n_features={n_features}. Of a list of (user, item, "
-                "rating) skdp.interactions.interaction_table makes a table."
+                f"{of_rows}={n_rows} and n_features={n_features}."
             )
     elif spec.solver not in ("auto", "covariance"):
         raise ValueError(
