@@ -27,9 +27,8 @@ MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
 # Number of bins of a column. The edges of bins are equally spaced in arcsinh of `_FINE` times the
 # standardized number: bins are narrow near the center, and wide far from it.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
-_ENDS_AND_ZERO = (
-    3  # further counts: of numbers at the lower end, at the upper end, and 0; not tuned
-)
+# Further counts of a column: of numbers at the lower end, at the upper end, and 0.
+_ENDS_AND_ZERO = 3  # not tuned
 # Least scale of the bins of a column, relative to the width of its bounds.
 _LEAST_SCALE = 1e-9  # not tuned
 

@@ -311,10 +311,8 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
 
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> TraceSpec:
         check_not_pure(type(self).__name__, self._cost())
-        of_people = self.privacy_unit == "user"
-        facts = trace_spec.facts_of(
-            rows, size, as_python(self.matrix_shape), shape, of_people=of_people
-        )
+        asked, of_people = as_python(self.matrix_shape), self.privacy_unit == "user"
+        facts = trace_spec.facts_of(rows, size, asked, shape, of_people=of_people)
         if isinstance(rows, RowParts) and self.privacy_unit == "response":
             raise ValueError(
                 "X is in parts, but privacy_unit='response' needs public matrices in memory: all "

@@ -284,9 +284,8 @@ class NoisyMoment(NoisyMatrix):
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
         # Both the product and its sum over the rows are rounded.
         depth = self._rows.n_rows + self._rows.n_features
-        return (
-            2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING)
-        )
+        relative = depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING
+        return 2 * self._rows.bound**2 * relative
 
 
 # ------------------------------

@@ -205,9 +205,8 @@ def solve_projection(
     left, values, turn = np.linalg.svd(released, full_matrices=False)
     cleaned = denoising.debiased(values, noise_std, released.shape)
     cleaned = denoising.shrunk(cleaned, noise_std, released.shape)
-    left, singular_values, turn = np.linalg.svd(
-        (left * cleaned) @ turn + point, full_matrices=False
-    )
+    shrunk = (left * cleaned) @ turn + point
+    left, singular_values, turn = np.linalg.svd(shrunk, full_matrices=False)
     signal = np.divide(cleaned, values, out=np.zeros_like(values), where=values > 0)
     return replace(
         factors,

@@ -124,10 +124,8 @@ def without_moment(scaling: Scaling, scales: Scales) -> Whitening:
     if scaling.center is None:
         # The largest eigenvalue of the moment is at least the squared norm of the mean row.
         largest = max(largest, 2 * float(np.square(scales.center * scaling.multiplier).sum()))
-    spread = np.full(size, 1 / largest)
-    return Whitening(
-        np.eye(size) * math.sqrt(1 / largest), spread, np.zeros(size), np.full(size, True)
-    )
+    root, spread = np.eye(size) * math.sqrt(1 / largest), np.full(size, 1 / largest)
+    return Whitening(root, spread, start=np.zeros(size), is_hidden=np.full(size, True))
 
 
 # ------------------------------

@@ -243,9 +243,8 @@ def descend(
     longer = LongerSteps(spec, pace, max(1.0, _LARGEST_STEP / step), start[-1], white)
     # The penalty shrinks slopes after each step, instead of adding to the gradient: so steps
     # converge however large the penalty is.
-    penalty = (
-        (white.root * white.variances) @ white.root * (logistic_scores.OF_PENALTY / spec.n_units)
-    )
+    of_unit = logistic_scores.OF_PENALTY / spec.n_units
+    penalty = (white.root * white.variances) @ white.root * of_unit
     penalties, directions = np.linalg.eigh(penalty)
     previous, weights, iterates = start, start, list[np.ndarray]()
     points, gradients, factors = list[np.ndarray](), list[np.ndarray](), list[float]()

@@ -248,9 +248,8 @@ def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum
     if not spec.fit_intercept:
         return ()
     if _counts_are_cheap(spec):
-        return descents.plan_median(
-            spec.cost, _count_share(spec), descents.ANY_SIZE, _N_REFINEMENTS
-        )
+        share, grid = _count_share(spec), descents.ANY_SIZE
+        return descents.plan_median(spec.cost, share, grid, _N_REFINEMENTS)
     if _noise_of_mean(spec, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
     norm = _level(spec, f"{descents.RESPONSE_CENTER} norm", descents.OTHER_UNITS_OF_Y)
