@@ -150,7 +150,12 @@ def with_parameters(cls: type[T]) -> type[T]:
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
     """Check parameters as plain values, such as an int in place of a numpy.int64."""
     values = dict(zip(given, map(as_python, given.values()), strict=True))
-    if values.get("ledger") is LEFT_OUT:
+    if isinstance(ledger := values.get("ledger"), str | bytes | os.PathLike):
+        raise ValueError(
+            f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
+            "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
+        )
+    if ledger is LEFT_OUT:
         # The placeholder of a ledger in a pickle raises its own error when it is charged.
         del values["ledger"]
     for name, value in values.items():
@@ -189,7 +194,7 @@ def warnings_for_settings(
         given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
         yield (
             f"random_state, {given}, may be guessed, and the noise taken out. Pass None, or "
-            "secrets.randbits(128) and keep it secret. Bagging sets such seeds: fit one model."
+            "secrets.randbits(128) and keep it secret. If Bagging has set it, fit one model."
         )
     if cost.is_private and cost.delta > 1 / n_units:
         default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
@@ -297,7 +302,7 @@ _HINTS = {
     "dim 3, while dim <= 2 is required by DPS": " Behind it pass matrix_shape=X.shape[1:].",
     **dict.fromkeys(
         ("3 is required by DPTrace", ". DPTrace"),
-        " Pass matrix_shape=, too, which says of which matrices, or a 3-D X of them.",
+        " Each record is one matrix: X of shape (n, d1, d2), or matrix_shape=(d1, d2) and rows.",
     ),
     "Complex data": f" {containers.CURES['complex numbers']}",
     "np.matrix": " Pass numpy.asarray(X).",
@@ -469,7 +474,7 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
     if X.y is None:
         raise ValueError(
             f"{estimator_name} takes y from rows in parts, and these have none: pass y to "
-            "RowBlocks.from_partitions, from_npy or from_parquet, and not to this method."
+            "RowBlocks.from_partitions or from_npy, or the name of its column to from_parquet."
         )
     if y is not None:
         raise ValueError(

@@ -341,9 +341,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         model.intercept_ = float(mean[at] - fit.coef @ mean[columns]) if has_intercept else 0.0
         if self.noise_std_.any() and not fit.coef.any():
             warn_of_privacy(
-                f"The model of {shown(target)} predicts the location of {shown(target)} for all "
-                "rows, as noise hides how other columns predict it. Fit with a larger epsilon, or "
-                "fewer columns."
+                f"The model predicts location_ of {shown(target)} for all rows, as noise hides how "
+                "other columns predict it. Fit with a larger epsilon, or fewer columns."
             )
         return self._clipping(model, columns)
 

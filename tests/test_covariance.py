@@ -454,7 +454,7 @@ def test_a_target_that_noise_hides_is_predicted_by_its_location():
     rows = np.random.default_rng(0).normal(size=(3000, 4)) * [1.0, 1.0, 1.0, 0.0]
     made = skdp.DPCovariance(epsilon=4.0, random_state=SECRET)
     warned_by(lambda: made.fit(rows))
-    with pytest.warns(skdp.PrivacyWarning, match="predicts the location of"):
+    with pytest.warns(skdp.PrivacyWarning, match="model predicts location_ of"):
         model = made.regression(3)
     np.testing.assert_allclose(model.predict(rows[:9, :3]), made.location_[3])
 

@@ -604,7 +604,7 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
         part, times, others = result.giants
         yield (
             f"row_norm: {part:.1%} of the rows are at least {times:.0f} times as long as all "
-            "others, which noise of that size hides. If the long rows hold errors, or codes for "
+            "others, and noise of that size hides the others. If they hold errors, or codes for "
             f"gaps, such as -999, replace these, or pass a row_norm of at most {others:.3g}."
         )
 

@@ -718,8 +718,8 @@ class DPPersonalizedRegressor(
         if data.ids is None and self.require_groups:
             raise ValueError(
                 "require_groups=True, but there are no ids of users: pass groups to fit, an id for "
-                "each row, or user_column, the column of X with the ids. A search passes groups "
-                "only with metadata routing, but users always; a Pipeline takes step__users."
+                "each row, or user_column, the column of X with the ids. Pass users=... to a "
+                "search, as groups needs metadata routing, and step__users=... to a Pipeline."
             )
         unit = ResolvedRow if data.ids is None else ResolvedUser
         spec = self._spec_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)

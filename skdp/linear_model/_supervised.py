@@ -445,17 +445,18 @@ def refuse_unknown_labels(labels: np.ndarray, classes: np.ndarray) -> None:
     if not are_alike:
         # The kind of all labels is public, so errors may name it.
         kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
-        advice = (
-            f" Types differ: y has {kinds[0]}, and classes has {kinds[1]}. Pass classes of the "
-            "type that y has."
+        raise ValueError(
+            f"y has {kinds[0]} as labels, which are not among classes, as these are {kinds[1]}: "
+            "pass classes of the type that y has."
         )
-    elif classes.dtype.kind in "iu":
+    if classes.dtype.kind in "iu":
         advice = (
             " Labels -1 and 1, also of OutputCodeClassifier, take classes=[-1, 1]. Other "
             "meta-estimators of scikit-learn pass a classifier the codes of labels: encode y as "
             f"0 to K - 1, and pass classes=list(range({len(classes)}))."
         )
     raise ValueError(
-        "y has a label that is not among classes; it is not named, as it is private. Pass all "
-        f"labels that there may be as classes, with blanks and capitals as in y.{advice}"
+        "y has a label that is not among classes; it is not named, as it is private. Take classes "
+        "from a code book, as numpy.unique(y) would publish labels. Pass all labels that there may "
+        f"be as classes, with blanks and capitals as in y.{advice}"
     )

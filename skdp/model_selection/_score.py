@@ -321,8 +321,8 @@ def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
     given = hide_error_text(np.asarray, rows, np.float64)
     if restored.shape != given.shape:
         raise ValueError(
-            f"scoring='reconstruction' needs rows of shape {given.shape[1:]} back, got shape "
-            f"{restored.shape[1:]}: pass another name of a score."
+            "scoring='reconstruction' needs an inverse_transform that returns rows of shape "
+            f"{given.shape[1:]}, got {restored.shape[1:]}: pass another scoring."
         )
     return np.asarray(np.square(given - restored).sum(axis=1))
 

@@ -311,8 +311,8 @@ def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
     for parameter, default in own_budget(step.estimator).items():
         part = f" For another part of it, pass shares={{{step.name!r}: ...}}, from 0 to 1."
         yield (
-            f"Step {step.name!r} must keep its default {parameter}={default!r}: all steps share "
-            f"the {parameter} of {type(whole).__name__}.{part * (parameter == 'epsilon')}"
+            f"Step {step.name!r} must keep its default {parameter}={default!r}: pass {parameter} "
+            f"to {type(whole).__name__}, whose steps share it.{part * (parameter == 'epsilon')}"
         )
 
 

@@ -34,9 +34,9 @@ def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
         return None
     if n_features == 2:
         raise ValueError(
-            f"bounds={shown(bounds)} can be read two ways: pass the tuple (low, high) of lists of "
-            "all lower and all upper ends, as ([18, 0], [90, 9]), a list of a tuple for each "
-            "column, as [(18, 90), (0, 9)], or a dict of names, as {'age': (18, 90), ...}."
+            f"bounds={shown(bounds)} of 2 columns can be read two ways: write a tuple for each "
+            "column, as [(18, 90), (0, 9)], or the tuple (low, high) of all lower and all upper "
+            "ends, as ([18, 0], [90, 9]), or a dict of names, as {'age': (18, 90), ...}."
         )
     return [tuple(one) for one in bounds]
 

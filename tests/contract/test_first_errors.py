@@ -119,7 +119,7 @@ SHOWN = {
     ),
     "many axes": (
         lambda: DPTraceClassifier(classes=["no", "yes"]).fit(X[..., None, None], Y),
-        "dim 4, while dim <= 3 is required by DPTraceClassifier. .*reshape.* a 3-D X of them",
+        "dim 4, while dim <= 3 is required by DPTraceClassifier. .*reshape.* or matrix_shape=",
     ),
     "users by the name of a column": (
         lambda: OF_USERS.fit(NUMBERS, users="town"),
@@ -216,11 +216,11 @@ SHOWN = {
     ),
     "numpy.random as a seed": (
         lambda: DPTruncatedSVD(1, random_state=np.random).fit(X),
-        "<module> instead. numpy's global seed has no effect: pass None, or an int.$",
+        "<module> instead. numpy's global seed has no effect: pass None, or a secret int.$",
     ),
     "a path of a ledger": (
         lambda: DPCovariance(ledger="people.ledger").fit(X),
-        r"Pass ledger=PrivacyLedger\(path\), or what PrivacyLedger\.create returns\.$",
+        r"pass ledger=PrivacyLedger\(path\), or what PrivacyLedger\.create returns\.$",
     ),
     "steps in a dict": (
         lambda: skdp.DPPipeline({"scale": SCALER}).fit(X),
@@ -409,7 +409,7 @@ SHOWN = {
     ),
     "numbers with commas": (
         lambda: CLASSIFIER.fit(FRAME.assign(town="1,5"), Y),
-        r"Column town holds texts\..*decimal=','\) reads decimal commas, .*to_numeric\(X\['town",
+        r"Column town holds texts\. Numbers .* comma .*decimal=','\), .*to_numeric\(X\['town",
     ),
     "responses with commas": (
         lambda: DPLinearRegression().fit(X, ["1,5"] * N),
@@ -442,7 +442,7 @@ SHOWN = {
     ),
     "classes of another type": (
         lambda: DPLogisticRegression(classes=[0, 1]).fit(X, np.where(Y == "no", "0", "1")),
-        r"y has strings, and classes has integers\. Pass classes of the type that y has\.$",
+        r"y has strings as labels, .* these are integers: pass classes of the type that y has\.$",
     ),
     "a column more": (
         lambda: fitted().predict(NUMBERS.assign(more=1)),
@@ -454,7 +454,7 @@ SHOWN = {
     ),
     "an entry that is no number among numbers": (
         lambda: DPStandardScaler(bounds=ends()).fit(NUMBERS.assign(age=MIXED)),
-        r"Column age holds texts.* and pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
+        r"Column age holds texts.* pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
     ),
     "ids of users and items as features": (
         lambda: DPTraceRegressor(rank=2).fit(NUMBERS[["age", "income"]].astype(int), X[:, 0]),

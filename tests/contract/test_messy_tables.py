@@ -314,7 +314,7 @@ PLAIN = {
     "gaps": (GAPS[["id", "age"]], r"^Input X contains NaN.* Column age holds NaN\.$"),
     "gaps by number": (GAPS[["id", "age"]].to_numpy(), r"Column 1 holds NaN\.$"),
     "infinity": (TABLE[["id"]].assign(z=np.inf), r"contains .*infinity.* Column z holds infinity"),
-    "texts": (TABLE[["id", "town"]], r"^could not convert .* Column town holds texts\. Encode"),
+    "texts": (TABLE[["id", "town"]], r"^could not convert .* Column town holds texts\. Numbers"),
     "texts by number": (
         TABLE[["id", "town"]].to_numpy(),
         r"Column 1 holds texts.*dt\.days\. Leave other texts out",
@@ -379,7 +379,7 @@ CALLS = {
     ),
     "labels of another type": (
         lambda: skdp.DPLogisticRegression(classes=["no", "yes"]).fit(TABLE[["age"]], Y == "yes"),
-        "not among classes; .* Types differ: y has booleans, and classes has strings. Pass",
+        "^y has booleans as labels, .* as these are strings: pass classes of the type that y has",
     ),
     "ends upside down": (
         lambda: skdp.DPStandardScaler(bounds=([9, 0], [0, 9])).fit(TABLE[["age", "id"]]),

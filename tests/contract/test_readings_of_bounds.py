@@ -71,7 +71,10 @@ def test_what_can_be_read_two_ways_is_refused(kind, bounds):
         lambda: kind(bounds=bounds).fit(FRAME.iloc[:, :2], Y),
         lambda: kind(bounds=bounds).plan(300, 2),
     ):
-        with pytest.raises(ValueError, match=r"read two ways.*tuple \(low, high\).*or a dict"):
+        with pytest.raises(
+            ValueError,
+            match=r"read two ways.*tuple for each column.*tuple \(low, high\).*or a dict",
+        ):
             fit()
 
 

@@ -528,7 +528,7 @@ def test_without_routing_groups_are_dropped_and_it_is_said():
     X, y, groups, _, _ = draw(60)
     with pytest.warns(skdp.PrivacyWarning, match="every row is taken for a user"):
         cross_val_score(personalized(epsilon=1.0), X, y, groups=groups, cv=GroupKFold(3))
-    with pytest.raises(ValueError, match="only with metadata routing"):
+    with pytest.raises(ValueError, match="as groups needs metadata routing"):
         cross_val_score(
             personalized(require_groups=True),
             X,

@@ -478,9 +478,9 @@ def test_a_default_that_is_passed_means_the_same_as_one_that_is_not():
         repr(_plan(epsilon=1.0, delta=1e-6)) == repr(_plan(epsilon=1, delta=1e-6)) == repr(_plan())
     )
     message = (
-        r"(?m)^Step 'dpstandardscaler' must keep its default epsilon=1.0: all steps share the "
-        r"epsilon of DPPipeline. For another part of it, pass shares={'dpstandardscaler': ...}, "
-        r"from 0 to 1.$"
+        r"(?m)^Step 'dpstandardscaler' must keep its default epsilon=1.0: pass epsilon to "
+        r"DPPipeline, whose steps share it. For another part of it, pass "
+        r"shares={'dpstandardscaler': ...}, from 0 to 1.$"
     )
     with pytest.raises(ValueError, match=message):
         _plan(epsilon=0.5)
@@ -490,8 +490,8 @@ def test_a_default_that_is_passed_means_the_same_as_one_that_is_not():
 
 
 REFUSED_STEPS = [
-    (DPStandardScaler(epsilon=2.0), "epsilon=1.0: all steps share the epsilon of.*shares="),
-    (DPStandardScaler(delta=1e-7), "delta=1e-06: all steps share the delta of"),
+    (DPStandardScaler(epsilon=2.0), "epsilon=1.0: pass epsilon to .*shares="),
+    (DPStandardScaler(delta=1e-7), "delta=1e-06: pass delta to "),
     (DPStandardScaler(random_state=SEED), "random_state must be None: pass it to the whole"),
     (StandardScaler(), "DPStandardScaler"),
     (SimpleImputer(), "strategy='mean' may learn .* Use SimpleImputer.strategy=\"constant\""),

@@ -40,8 +40,8 @@ _NO_SUCH_CELL = (
 )
 _NOT_FINITE = "values must be finite."
 _BUSY = (
-    "an update or a release has not finished, and was perhaps interrupted, so that another call "
-    "could add the same values twice"
+    "an update or a release was interrupted, or has not finished, and another call could add the "
+    "same values twice: begin a new stream"
 )
 
 

@@ -237,8 +237,8 @@ class DPStreamingFactorizer(BaseStream):  # numpydoc ignore=PR02
             n_left = self._n_shards - len(self._merged)
             if is_first and n_left:
                 warnings.warn(
-                    f"The factors lack the updates of {n_left} of {self._n_shards} shards, which "
-                    "were not merged: merge all before finalize.",
+                    f"The factors lack the updates of {n_left} of {self._n_shards} shards, and can "
+                    "no longer get them: in a new stream, merge all shards before finalize.",
                     stacklevel=2,
                 )
         return factors

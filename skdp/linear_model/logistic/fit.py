@@ -88,8 +88,8 @@ def warnings_for_fit(
         smaller = "" if spec.row_norm is None else "a smaller row_norm, "
         yield (
             f"{HIDDEN_VARIATION}: noise hides how most columns vary. Put skdp.DPStandardScaler "
-            "before this step. Behind a scaler, and for columns of 0 and 1 or counts of words, "
-            f"pass {smaller}a larger epsilon or more {units} instead."
+            "before this step. If a scaler is there, or columns are 0 and 1 or counts of words, "
+            f"pass {smaller}a larger epsilon or more {units}."
         )
     is_rare = (spec.strength >= _LEAST_STRENGTH) & (spec.strength * fractions < _LEAST_OF_CLASS)
     rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
