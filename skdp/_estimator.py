@@ -630,7 +630,7 @@ class PlannedEstimator(PrivateEstimator):
         return spec, None, None
 
     def _keep(self, spec: Any, result: Any, budget: Any) -> list[str]:
-        """Refuse a fit that has not set `privacy_spent_` to the record of its budget."""
+        """Keep the number of units; refuse a fit without the record of its budget."""
         name = type(self).__name__
         if not hasattr(self, "privacy_spent_"):
             raise ValueError(f"fit of {name} must set self.privacy_spent_ = budget.spent().")

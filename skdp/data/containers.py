@@ -359,9 +359,8 @@ CURES = {
     "dates or durations": TIMES,
     "categories": f"{_ENCODE}.",
     "texts": (
-        "Numbers with a decimal comma are read by pandas.read_csv(path, decimal=','), with commas "
-        f"between thousands by thousands=','. {_ENCODE.replace('them', 'categories')}. "
-        "Of numbers among other texts, "
+        f"{_ENCODE}. Of numbers, pandas.read_csv(path, decimal=',') reads decimal commas, "
+        "thousands=',' commas between thousands, and "
         "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce') makes gaps of "
         "other texts. Of dates pass (pandas.to_datetime(X['name'], utc=True) - "
         f"pandas.Timestamp('2000-01-01', tz='UTC')).dt.days.{_OF_POLARS} "

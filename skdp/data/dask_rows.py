@@ -382,6 +382,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
     tasks.
     """
     facts = _facts_of(X)
+    # Results for public rows show the dtype and the shape of all results.
     made = method(_parts([lambda: facts.public], [facts.public.shape[0]], facts))
     none: Any = np.empty((0, *made.shape[1:]), made.dtype)
     function: Any

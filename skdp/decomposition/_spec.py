@@ -221,7 +221,7 @@ class EntriesSpec(MatrixSpec):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the solver takes the matrix for symmetric, so that both bases are one."""
+        """Whether the solver treats the matrix as symmetric, with one basis for both sides."""
         return self.solver == "power" or (self.solver == "deflation" and self.unit.is_symmetric)
 
 

@@ -95,7 +95,7 @@ class Handshake:
         return {peer: publics[peer] for peer in neighbors}
 
     def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:
-        """Return the secrets that this owner shares with present neighbors, computed once."""
+        """Return the secrets that this owner shares with other owners who are present."""
         if not self._secrets:
             neighbors = self._neighbors(*_read_keys(tuple(state.publics)))
             self._secrets = masks.shared_secrets(bytes.fromhex(state.secret_key), neighbors)

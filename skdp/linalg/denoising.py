@@ -12,8 +12,8 @@ from skdp.linalg.spectrum import gaussian_norm, noise_edge
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with several bases.
 
-# Products are averaged by weighted least squares. Number of fits; the residuals of one fit give the
-# weights of the next.
+# Number of weighted least-squares fits that average products; residuals of each give the weights of
+# the next one.
 _N_ROUNDS = 3  # not studied
 # Residuals exceed the noise if their variance is more than this many times the noise variance.
 _SLACK = 1.05  # not studied
@@ -215,7 +215,8 @@ _FARTHEST = 8  # not studied
 _PER_UNIT = 8  # not studied
 # Number of steps of expectation maximization.
 _N_STEPS_OF_MEANS = 100  # not studied
-# If no estimated mean exceeds this many standard deviations of noise, all are taken to be equal.
+# If no estimated mean exceeds this many standard deviations of noise, noise hides all of them, and
+# all become one standard deviation.
 _LEAST = 1e-9  # not tuned
 
 

@@ -186,7 +186,7 @@ def haar_norm(n: int, t: int) -> float:
 
 
 def probable_norm(n: int, t: int, tail: float) -> float:
-    """Bound how much a Haar sketch lengthens a fixed matrix, except with probability `tail`."""
+    """Bound the factor by which a Haar sketch (n, t) lengthens a matrix, but for a part `tail`."""
     return tail_factor(t, tail) + haar_rounding(n, t)
 
 

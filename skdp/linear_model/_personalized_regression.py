@@ -263,9 +263,9 @@ def _places_among(names: np.ndarray, ids: np.ndarray) -> np.ndarray:
 # The estimator.
 
 _SCORE_OF_THE_MEAN = (
-    "This is a score of the mean model, not of heads: score got no ids of users, or a single row "
-    "of each. Pass groups, or users, with two or more rows of each user. cross_val_score and "
-    "searches hand ids to score with metadata routing only, or in a user_column."
+    "This is a score of the mean model, not of the models of users: score got no ids of users, or "
+    "a single row of each. Pass groups, or users, with two or more rows of each user; to "
+    "cross_val_score and searches by metadata routing, or pass user_column."
 )
 
 

@@ -15,8 +15,8 @@ WHITENED_GRADIENT = "whitened gradient"
 # Whitened rows are computed in parts of at most `_PART` entries (16 MB). A block has at most
 # `_MOST_ROWS` rows.
 _PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
-# Least standard deviation of a feature, in rounding errors of its center in the dtype of X: with a
-# smaller one, the rounding errors of predictions would be too large.
+# Least standard deviation of a feature, as a multiple of the rounding error of its center in the
+# dtype of X. With smaller deviations, predictions would have too large rounding errors.
 _FINEST = 64  # not tuned
 
 

@@ -300,7 +300,7 @@ def choose_by_counts(
 ) -> int:
     """Choose the index of a candidate by counts, as `plan_choice_by_counts` plans the choice."""
     if isinstance(plan.parts, score.JudgedReleases):
-        # As candidates have the same labels, fewer pairs in the wrong order mean a larger area.
+        # As candidates have the same labels, fewer pairs in the wrong order mean a larger AUC.
         weights = np.ones(len(judged)) if people is None else people.weights
         is_second = judged[:, 1] == 1
         pairs = [misordered(scores, is_second, weights) for scores in judged[:, ::2].T]

@@ -219,7 +219,7 @@ def _stand_in(rows: Any, filling: Any) -> Any:
             two.isetitem(number, _public_column(rows.iloc[:, number], filling))
         return two
     if hasattr(rows, "fill_null"):
-        # This is a frame of polars.
+        # This is a frame of polars. Texts with a hyphen are dates.
         texts = filling[:2] if "-" in str(filling[0]) else _TEXTS
         values = zip(_values("i", filling), texts, (True, False), strict=True)
         one, other = (rows.clear(1).fill_null(a).fill_null(b).fill_null(c) for a, b, c in values)

@@ -566,9 +566,10 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
 def _explained(
     what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
 ) -> str:
-    """Return the error text of a part, which names the columns with entries that it refuses.
+    """Return the error text of a part of a ColumnTransformer, with the columns that it refuses.
 
-    If `kinds` does not explain the refusal, the text names all `names`.
+    `flaw` is the error of the part itself, and `kinds` has the kind of entries of columns. If no
+    kind explains the error, the text has the names of all columns.
     """
     leaves = _leaves(part)
     tags = [get_tags(one).input_tags for one in leaves]
@@ -579,6 +580,7 @@ def _explained(
     if is_single and not is_for_texts and type(next(iter(leaves), None)) not in _MAY_MIX:
         listed = [int(one) if one.isdigit() else one for one in names]
         return f"{what} takes a list of columns: pass {listed}."
+    # Which kinds of entries the part refuses follows from its tags.
     if is_for_texts:
         refused = {"texts and gaps", "NaN"}
         cures |= dict.fromkeys(refused, containers.GAPS_OF_TEXTS)

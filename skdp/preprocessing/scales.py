@@ -338,7 +338,8 @@ class Scales(NamedTuple):
     # Flat with little noise, or all rows are counted as 0; but never if the column is narrow beside
     # its distance from 0.
     is_constant: Any = False
-    # Noise of `center` and of `variance`; infinite if a column may lie beyond its interval.
+    # Standard deviations of the noise of `center` and of `variance`; infinite if entries may lie
+    # outside of the column's interval.
     center_std: Any = 0.0
     variance_std: Any = 0.0
 
@@ -481,8 +482,8 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
 # Centers and scales of columns: find intervals, unless they are public, and moments in these.
 
 # Without noise and bounds, an entry is clipped to a distance of `_LARGEST` units from the center of
-# its interval, as its square would overflow. The unit is `_LARGE_UNIT` around 0, and then 1 around
-# the mean.
+# its interval, as its square would overflow. A unit is `_LARGE_UNIT` in the pass around 0, and 1 in
+# the pass around the mean.
 _LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
 # Standard deviations outside of these limits are not precise: squares of smaller ones lose digits,
 # and larger ones show that entries were clipped.

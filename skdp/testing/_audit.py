@@ -214,14 +214,13 @@ def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | No
 
 
 def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
-    """Return upper bounds of two error rates of a guess: those of a pair that proves least.
+    """Return the two error rates of a guess, within confidence bounds, that imply the smallest mu.
 
-    The pair is chosen among all pairs of rates within three confidence bounds. Each rate has an
-    upper bound by Clopper and Pearson, with a quarter of the risk, and the mean of both rates has
-    one with half of the risk. The bound on the mean holds for different rates, too: few errors in
-    total are never likelier than with two equal rates (Hoeffding 1956, "On the distribution of the
-    number of successes in independent trials"), if the mean is below 1/2; otherwise nothing is
-    proved.
+    Each rate has an upper bound by Clopper and Pearson, with a quarter of the risk, and the mean of
+    both rates has one with half of the risk. If the mean is below 1/2, its bound holds for unequal
+    rates, too: few errors in total are never likelier than with two equal rates (Hoeffding 1956,
+    "On the distribution of the number of successes in independent trials"). Above 1/2, the rates
+    imply no mu.
     """
     wrong, miss = np.asarray(errors), (1 - confidence) / 4
     largest_first, largest_second = _upper_bound(wrong, n_fits, miss)

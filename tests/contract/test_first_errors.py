@@ -409,7 +409,7 @@ SHOWN = {
     ),
     "numbers with commas": (
         lambda: CLASSIFIER.fit(FRAME.assign(town="1,5"), Y),
-        r"Column town holds texts\. Numbers .* comma .*decimal=','\), .*to_numeric\(X\['town",
+        r"Column town holds texts\..*decimal=','\) reads decimal commas, .*to_numeric\(X\['town",
     ),
     "responses with commas": (
         lambda: DPLinearRegression().fit(X, ["1,5"] * N),
@@ -454,7 +454,7 @@ SHOWN = {
     ),
     "an entry that is no number among numbers": (
         lambda: DPStandardScaler(bounds=ends()).fit(NUMBERS.assign(age=MIXED)),
-        r"Column age holds texts.* pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
+        r"Column age holds texts.* and pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
     ),
     "ids of users and items as features": (
         lambda: DPTraceRegressor(rank=2).fit(NUMBERS[["age", "income"]].astype(int), X[:, 0]),

@@ -314,7 +314,7 @@ PLAIN = {
     "gaps": (GAPS[["id", "age"]], r"^Input X contains NaN.* Column age holds NaN\.$"),
     "gaps by number": (GAPS[["id", "age"]].to_numpy(), r"Column 1 holds NaN\.$"),
     "infinity": (TABLE[["id"]].assign(z=np.inf), r"contains .*infinity.* Column z holds infinity"),
-    "texts": (TABLE[["id", "town"]], r"^could not convert .* Column town holds texts\. Numbers"),
+    "texts": (TABLE[["id", "town"]], r"^could not convert .* Column town holds texts\. Encode"),
     "texts by number": (
         TABLE[["id", "town"]].to_numpy(),
         r"Column 1 holds texts.*dt\.days\. Leave other texts out",

@@ -312,9 +312,9 @@ def test_a_score_of_users_who_are_not_known_says_that_it_is_that_of_the_mean_mod
     model = personalized().fit(X, y, groups)
     expected = r2_score(y, model.predict(X))
     for ids in (None, np.arange(len(y))):
-        with pytest.warns(UserWarning, match="a score of the mean model, not of heads"):
+        with pytest.warns(UserWarning, match="a score of the mean model, not of the models of"):
             assert model.score(X, y, groups=ids) == pytest.approx(expected)
-    with pytest.warns(UserWarning, match="a score of the mean model, not of heads"):
+    with pytest.warns(UserWarning, match="a score of the mean model, not of the models of"):
         cross_val_score(model, X, y, cv=GroupKFold(3), groups=groups, params={"users": groups})
     pooled = personalized(n_components=0).fit(X, y, groups)
     assert not any("mean model" in one for one in lines_warned_by(lambda: pooled.score(X, y)))

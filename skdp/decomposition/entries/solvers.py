@@ -63,7 +63,7 @@ class NoisyMatrix:
         self._rows, self.budget, self._unit = rows, budget, spec.unit
         self._coherence_bound = spec.coherence_bound
         self.is_pure = budget.cost.is_pure
-        # Long rows of a basis are cut, as they determine the noise; this adds an error.
+        # Long rows of a basis are clipped, as the longest one sets the noise; this adds a bias.
         may_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
         self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if may_cut else None
         self.is_cut = self._cut is not None

@@ -531,7 +531,7 @@ class LongerSteps:
         self._points = normal_points(min(len(spread), len(offsets)))
 
     def factor_at(self, weights: np.ndarray) -> float:
-        """Return the factor of the step from these weights."""
+        """Return the factor by which the step from these weights is longer."""
         if self._most == 1:
             return 1.0
         along = self._along @ weights[:-1]

@@ -234,7 +234,10 @@ def _plan_norm(spec: TraceSpec, number: int) -> Search:
 
 
 def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
-    """Plan the median distance of matrices from center `number`, and their mean around it."""
+    """Plan the median distance of matrices from center `number`, and then the next center.
+
+    The next center is the mean of the matrices, clipped to this distance.
+    """
     norm, name = _plan_norm(spec, number), f"matrix mean {number + 1}"
     share, shape = _MEAN_SHARES[number], (spec.n_entries,)
     return norm, plan_sum(spec, name, share, shape, norm.name, sensitivity.row_sum)
@@ -281,8 +284,8 @@ def covariance_bound(spec: TraceSpec) -> float:
         return _CLIP * math.sqrt(size)
     if not cost.is_private:
         return NO_CLIPPING
-    # Largest eigenvalue of noise, if rows are clipped to the root of `size` and the covariance has
-    # its largest share.
+    # The matrices are rows of features. The largest eigenvalue of noise, if rows are clipped to the
+    # root of `size`, and the covariance has its largest share.
     change = sensitivity.second_moment(math.sqrt(size), spec.unit.adjacency, spec.rounding)
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2
@@ -295,7 +298,7 @@ def covariance_bound(spec: TraceSpec) -> float:
 def _plan_steps(
     spec: TraceSpec, share: float, votes: float, curvatures: float
 ) -> tuple[descents.DescentStep, ...]:
-    """Plan the releases of all steps, with `share` for gradients, counts and curvatures."""
+    """Plan the releases of all steps; `share` includes `votes` for counts, and `curvatures`."""
     n_steps = spec.n_iter
     shares = descents.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
     change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum

@@ -390,7 +390,10 @@ def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float)
 def release_mean_model(
     spec: PersonalSpec, plan: ClippedSum, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release the mean of users' products of rows and responses: one model for all."""
+    """Release one model for all users, without a representation.
+
+    It is the mean of the users' products of rows and responses, shrunk.
+    """
     products, size = _products_and_size(plan.norm, users, UserLevels(), budget)
     mean = _mean_of_products(spec, plan.total, products, size, users, budget)
     basis = np.zeros((users.n_features, 0))
