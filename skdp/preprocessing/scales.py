@@ -403,7 +403,8 @@ def warnings_for_columns(
     """Warn of columns that have no entries or lie beyond their bounds, and of other hidden columns.
 
     `which` tells the hidden columns of which a third is too many; a tenth is, if they lie beyond
-    their bounds. An end of 0 is usual, as of rare counts, and does not count.
+    their bounds. An end of 0 is usual, as of rare counts, and bounds of 0 and 1, as of flags that
+    are nearly always 1: both do not count.
     """
     is_empty = np.asarray(scales.presence < _NO_ENTRIES * scales.presence_std)
     is_empty &= scales.presence_std < _LITTLE_NOISE
@@ -412,7 +413,7 @@ def warnings_for_columns(
         low, high = spec.interval
         place = (2 * scales.center - low - high) / (high - low)
         is_beyond = scales.are_hidden() & ~is_empty & (np.abs(place) > _BEYOND)
-        is_beyond &= np.where(place > 0, high, low) != 0
+        is_beyond &= (np.where(place > 0, high, low) != 0) & ((low != 0) | (high != 1))
         is_beyond &= np.mean(is_beyond) >= _SOME_BEYOND
     if is_beyond.any():
         yield (

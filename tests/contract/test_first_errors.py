@@ -682,8 +682,8 @@ def test_what_is_right_is_not_warned_of():
     bounded = DPStandardScaler(**FILLED)
     bounded.fit(MANY.where(MANY > 8))
     bounded.fit(MANY.assign(visits=0.0))  # as counts that are nearly always 0
-    flags = np.zeros((4000, 12))
-    flags[:, 0] = 1.0  # one of many is nearly always 1
+    flags = np.zeros((4000, 3))
+    flags[:, 0] = 1.0  # one of them is always 1
     DPStandardScaler(bounds=(0, 1), epsilon=4.0).fit(flags)
     DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}, epsilon=4.0).fit(X, Y)
 
