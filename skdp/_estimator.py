@@ -338,7 +338,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
             hides_groups = users.get("users") is not None
             n_passes = partial(self._expected_passes, X)
             with restored_on_error(self, n_passes, hides_groups=hides_groups):
-                refuse_mistaken_ids(X, users.get("users"))
+                refuse_mistaken_ids(X, users.get("users"), getattr(self, "user_column", None))
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(spec, data, warn_of_privacy))
             # Warnings come last: if they become errors, the model, whose budget is spent, remains.

@@ -123,9 +123,9 @@ INSTEAD = {
     "sample_weight": "Leave it out: each record counts once, and class_weight weighs classes. ",
     "X InteractionTable": "X is an InteractionTable, which has its rows in table.X: pass these.",
     "X RankOneMatrices": "RankOneMatrices are for DPTraceRegressor: pass rows, or fit that.",
-    "class_weight str": "Counts of labels are private.",
+    "class_weight str": "Pass a dict by labels: counts of labels are private.",
     "matrix_shape int": "Pass the shape of all matrices, as matrix_shape=(4, 9).",
-    "n_components float": "Only DPPCA takes a fraction, below 1.",
+    "n_components float": "Pass an int; a fraction, below 1, is for DPPCA.",
     "random_state module": "numpy's global seed has no effect: pass None, or a secret int.",
     "response_bound tuple": "Pass one number, the largest size of a response.",
     "shares list": "Pass a share of a step by its name, as {'scale': 0.3, 'clf': 0.7}.",
@@ -169,12 +169,15 @@ def named(method: F) -> F:
 
 
 def advised(self: Any, name: str) -> Any:
-    """Raise the usual error about an attribute, with its cause or what to use instead."""
+    """Raise the usual error about an attribute, with what to use instead."""
     try:
         return self.__getattribute__(name)
     except AttributeError as error:
         keys = (f"{kind.__name__}.{name}" for kind in type(self).__mro__)
-        if hint := str(error.__cause__ or next(filter(None, map(INSTEAD.get, keys)), "")):
+        # `available_if` attaches the reason why `partial_fit` is refused, a text of skdp.
+        is_refused = name == "partial_fit" and type(error.__cause__) is ValueError
+        found = next(filter(None, map(INSTEAD.get, keys)), "")
+        if hint := str(error.__cause__) if is_refused else found:
             error.args = (f"{error}. {hint}",)
         raise
 

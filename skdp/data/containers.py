@@ -243,8 +243,8 @@ def refuse_other_order(X: Any, **others: Any) -> None:
         with suppress(Exception):  # an index may hold objects that refuse to be compared
             if hasattr(X, "iloc") and hasattr(other, "iloc"):
                 left, right = X.index, other.index
-                has_all = left.is_unique and right.is_unique and len(left) == len(right)
-                is_other = has_all and not left.equals(right) and bool(right.isin(left).all())
+                differ = len(left) == len(right) and not left.equals(right)
+                is_other = differ and left.is_unique and bool(left.isin(right).all())
         if is_other:
             raise ValueError(
                 f"{name} has the index of X in another order. Pass {name}.loc[X.index]; or, if row "
@@ -252,11 +252,19 @@ def refuse_other_order(X: Any, **others: Any) -> None:
             )
 
 
-def refuse_mistaken_ids(X: Any, users: Any) -> None:
-    """Refuse ids of users in another order than X, or that are a feature, too, by its name."""
+def refuse_mistaken_ids(X: Any, users: Any, user_column: Any) -> None:
+    """Refuse ids of users in another order than X, or that are a feature, too, by its name.
+
+    With a `user_column`, that column is no feature.
+    """
     refuse_other_order(X, users=users)
-    name = with_text(UNREADABLE, lambda: users.name if hasattr(users, "iloc") else None)
-    if type(name) is str and with_text(UNREADABLE, lambda: name in (names_of(X) or ())):
+    of_series = partial(getattr, users, "name", None)
+    name = with_text(UNREADABLE, lambda: of_series() if hasattr(users, "iloc") else None)
+    if (
+        user_column is None
+        and type(name) is str
+        and with_text(UNREADABLE, lambda: name in (names_of(X) or ()))
+    ):
         raise ValueError(
             f"The ids of users are a feature, too, the column {name!r} of X: pass "
             f"X.drop(columns={name!r}) as X."

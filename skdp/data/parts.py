@@ -832,12 +832,13 @@ def _listed(items: Any, name: str, n_parts: int | None = None) -> list[Any]:
 def _check_parts(loaders: list[Any], lengths: list[Any], n_features: Any) -> None:
     """Refuse loaders that are no functions, and numbers that are no integers."""
     for number, (loader, length) in enumerate(zip(loaders, lengths, strict=True)):
-        if not callable(loader) or not isinstance(length, Integral) or length < 0:
+        is_bad = not isinstance(length, Integral) or isinstance(length, bool) or length < 0
+        if is_bad or not callable(loader):
             raise ValueError(
                 f"Part {number} must be a function without arguments in loaders and an integer "
                 f"from 0 in lengths, got {type(loader).__name__} and {shown(length)}."
             )
     if not any(lengths):
         raise ValueError("lengths of all parts together must be positive, got 0.")
-    if not isinstance(n_features, Integral) or n_features < 1:
+    if not isinstance(n_features, Integral) or isinstance(n_features, bool) or n_features < 1:
         raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}.")

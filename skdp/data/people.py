@@ -272,10 +272,11 @@ def checked_ids(ids: Any, name: str) -> np.ndarray:
         given = given.ravel()
     if given.ndim != 1:
         got = f"shape {given.shape}" if given.ndim else type(ids).__name__
-        raise ValueError(
-            f"{name} must be 1-D, with an id for each row in order, got {got}: pass the column "
-            f"itself, {name}=X['user_id'], and X without it."
-        )
+        text, cure = f"{name} must be 1-D", "pass a list"
+        if name in ("users", "groups"):
+            text += ", with an id for each row in order"
+            cure = f"pass the column itself, {name}=X['user_id'], and X without it"
+        raise ValueError(f"{text}, got {got}: {cure}.")
     if given.dtype != object:
         return given
     # Ids of several kinds stay objects, which `check_users` refuses.

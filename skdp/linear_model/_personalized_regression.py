@@ -25,7 +25,12 @@ from sklearn.utils.validation import (
 
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
-from skdp.data.containers import checked_container, float_dtype, hide_error_text
+from skdp.data.containers import (
+    checked_container,
+    float_dtype,
+    hide_error_text,
+    refuse_other_order,
+)
 from skdp.data.people import check_users, checked_ids, kind_of_ids, places_within
 from skdp.data.sources import digests
 from skdp.data.users import Users
@@ -175,6 +180,7 @@ def either_of(groups: Any, users: Any) -> Any:
 
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
     """Check rows, responses and ids of users; errors show no value."""
+    refuse_other_order(X, y=y, groups=groups)
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
     checks.check_given(y, estimator_name)
     responses = checked_responses(y)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
 from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks, with_parameters
-from skdp.data.containers import checked_container
+from skdp.data.containers import checked_container, refuse_other_order
 from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection import _levels as levels
@@ -93,6 +93,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         """
         scoring = score.checked_scoring(self.scoring, self.estimator)
         with restored_on_error(self):
+            refuse_other_order(X, y=y, users=users)
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, scoring)

@@ -115,8 +115,10 @@ _NO_PAIR = (np.nan, np.nan)
 
 def _by_name(end: Any, names: Sequence[Any] | None) -> Any:
     """Return the numbers of a Series in the order of the names, if its labels are the names."""
-    is_named = names is not None and hasattr(end, "iloc") and set(end.index) == set(names)
-    return end.loc[names] if is_named else end
+    with suppress(Exception):  # a foreign object may raise errors that show values
+        if hasattr(end, "iloc") and set(end.index) == {*map(str, names or ())}:
+            return end.loc[list(names or ())]
+    return end
 
 
 def _numbers(given: Any) -> np.ndarray:

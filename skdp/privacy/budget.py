@@ -208,8 +208,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
 
     # Nodes of the plan whose releases may come next; None if the budget has no plan.
     _nodes: tuple[Node, ...] | None
-    #: Random numbers of the algorithm, such as its start matrix. They are public, and never noise.
-    #: An estimator sets this generator when it opens the budget of a fit.
+    # Random numbers of the algorithm, such as its start matrix. They are public, and never noise.
+    # Fits of a PrivateEstimator set this generator when they open their budget, and others do not.
     public_generator: np.random.Generator
 
     def __init__(

@@ -642,8 +642,7 @@ def share_for_counts(
 ) -> float:
     """Return the share that gives `count` counts a relative error of `precision`.
 
-    Limits are those of the share, divided by `of`, the part of the budget that may be spent. All
-    arguments are public facts.
+    It is a part, within limits, of the share `of`. All arguments are public facts.
     """
     least, most = limits
     # Number of counts of this precision that the whole part of the budget affords.

@@ -236,7 +236,7 @@ SHOWN = {
     ),
     "a fraction of variances": (
         lambda: DPTruncatedSVD(0.9).fit(X),
-        "Got 0.9 instead. Only DPPCA takes a fraction, below 1.$",
+        "Got 0.9 instead. Pass an int; a fraction, below 1, is for DPPCA.$",
     ),
     "ends of responses": (
         lambda: DPLinearRegression(response_bound=PAIR).fit(X, X[:, 0]),
@@ -304,7 +304,7 @@ SHOWN = {
     ),
     "balanced weights": (
         lambda: clone(CLASSIFIER).set_params(class_weight="balanced").fit(X, Y),
-        "'class_weight' .* Got 'balanced' instead. Counts of labels are private",
+        "'class_weight' .* Got 'balanced' .* a dict by labels: counts of labels are private",
     ),
     "gaps of pandas among objects": (
         lambda: DPStandardScaler(missing="mean").fit(pd.DataFrame({"age": [1, pd.NA] * 20})),

@@ -13,7 +13,7 @@ from skdp import (
     PrivacyWarning,
     make_dp_pipeline,
 )
-from skdp.model_selection import private_score
+from skdp.model_selection import DPGridSearch, private_score
 from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -94,6 +94,25 @@ def test_ids_that_are_a_feature_are_refused():
             call()
     model.fit(frame.drop(columns="user"), Y, groups=frame["user"])
     OF_USERS.fit(frame.drop(columns="user"), users=frame["user"])
+
+
+def test_a_search_and_personal_models_refuse_another_order():
+    people = DPPersonalizedRegressor(0, epsilon=np.inf).fit(X, Y, groups=USERS)
+    for call in (
+        lambda: DPGridSearch(DPLinearRegression(), {}).fit(X, OTHER),
+        lambda: DPGridSearch(OF_USERS, {}).fit(X, users=in_other_order(USERS)),
+        lambda: people.score(X, OTHER, groups=USERS),
+        lambda: people.personalize(X, Y, in_other_order(USERS)),
+    ):
+        with pytest.raises(ValueError, match="has the index of X in another order"):
+            call()
+
+
+def test_ids_in_a_frame_or_beside_their_own_column_are_taken():
+    OF_USERS.fit(X, users=USERS.to_frame())
+    frame = X.assign(user=USERS)
+    beside = DPPersonalizedRegressor(0, epsilon=np.inf, user_column="user")
+    beside.fit(frame, Y, groups=frame["user"])
 
 
 def test_bounds_in_a_series_go_by_its_labels():

@@ -254,9 +254,7 @@ class Whitening:
     largest: float  # spectral norm of A
     clip_norm: float  # norm to which z is clipped
     variances: np.ndarray  # of the columns of x; 0 if noise makes them negative
-    is_hidden: (
-        bool  # whether noise hides all eigenvalues, or most variances beside a few large ones
-    )
+    is_hidden: bool  # whether noise hides all eigenvalues, or most variances beside large ones
     is_flat: np.ndarray  # by column: whether x hardly varies, and noise would not hide it
     class_noise: float = 0.0  # noise std of an entry of the mean product of rows and labels
 
