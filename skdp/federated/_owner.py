@@ -132,11 +132,6 @@ def _read_keys(publics: tuple[str, ...]) -> tuple[tuple[bytes, ...], bytes]:
 
 
 @lru_cache(maxsize=1)
-def _read_question(message: bytes, n_owners: int) -> tuple[Message, str]:
-    """Check a message to an owner; return it with its digest."""
-    return unpack(message, TO_OWNER, n_owners), masks.digest(message).hex()
-
-
 def _name(number: int) -> bytes:
     return str(number).encode()
 
@@ -394,7 +389,8 @@ class Owner:
     def _handle(self, message: bytes) -> bytes:
         """Check a message, answer it, and save the state before the answer is sent."""
         check_bytes(message)
-        asked, question = _read_question(message, self._agreement.n_owners)
+        asked = unpack(message, TO_OWNER, self._agreement.n_owners)
+        question = masks.digest(message).hex()
         own, other = self._agreement.digest.hex(), asked.fields["agreement"]
         if other != own:
             raise FederationError(

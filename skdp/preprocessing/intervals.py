@@ -77,7 +77,7 @@ def checked_interval(
     pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
     if pairs is None:
         is_pair = isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2
-        low, high = (_numbers(_by_name(end, names)) for end in bounds) if is_pair else _NO_PAIR
+        low, high = (_numbers(end, names) for end in bounds) if is_pair else _NO_PAIR
     elif len(pairs) != n_features:
         low, high = _NO_PAIR
     else:
@@ -113,16 +113,14 @@ def checked_interval(
 _NO_PAIR = (np.nan, np.nan)
 
 
-def _by_name(end: Any, names: Sequence[Any] | None) -> Any:
-    """Return the numbers of a Series in the order of the names, if its labels are the names."""
+def _numbers(given: Any, names: Sequence[Any] | None = None) -> np.ndarray:
+    """Return numbers as an array; anything else becomes NaN, even digits in strings.
+
+    A Series whose labels are the names has its numbers in their order.
+    """
     with suppress(Exception):  # a foreign object may raise errors that show values
-        if hasattr(end, "iloc") and set(end.index) == {*map(str, names or ())}:
-            return end.loc[list(names or ())]
-    return end
-
-
-def _numbers(given: Any) -> np.ndarray:
-    """Return numbers as an array; anything else becomes NaN, even digits in strings."""
+        if hasattr(given, "iloc") and set(given.index) == {*map(str, names or ())}:
+            given = given.loc[list(names or ())]
     try:
         numbers = given if np.asarray(given).dtype.kind in "iufO" else np.nan
         return np.asarray(numbers, np.float64)

@@ -489,10 +489,10 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
     if len(units) == 1:
         return units.pop()
     if units != {"row", "record"}:
-        raise ValueError(f"Only fits of one privacy unit compose, got {sorted(units)}.")
+        raise ValueError(f"Only fits of the same unit compose, got {sorted(units)}.")
     if not same_unit:
         raise ValueError(
-            "Only fits of one privacy unit compose, got ['record', 'row']. If a record is a row of "
+            "Only fits of the same unit compose, got ['record', 'row']. If a record is a row of "
             "the other fit with its response, pass same_unit=True to compose."
         )
     return "record"

@@ -321,7 +321,7 @@ def test_what_was_fitted_before_with_privacy_is_counted():
 TWICE = DPTruncatedSVD(6, row_norm=3.0)
 SECRET = 2**100
 TOLD = {
-    "units": "Pipeline has no total: Only fits of one privacy unit compose, got ",
+    "units": "Pipeline has no total: Only fits of the same unit compose, got ",
     "adjacencies": "adjacency",
     "seeds": "Records of the same seed do not compose",
     **dict.fromkeys(("two places", "two places before", "frozen"), "one and the same private"),

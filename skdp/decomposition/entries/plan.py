@@ -62,7 +62,14 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     is_exact = not spec.cost.is_private and spec.n_iter == "auto"
     # Second moments have many directions of similar strength, which more steps separate.
     n_steps = 1 if is_exact else spec.support.steps[solver] + n_more * is_moment
-    _check_coherence_bound(spec, solver)
+    # Only iterations use a coherence bound.
+    iterates = spec.support.takes_coherence_bound and solver != "input"
+    if spec.coherence_bound is not None and not iterates:
+        raise ValueError(
+            f"coherence_bound={spec.coherence_bound} is for iterations on entries or edges, got "
+            f"{spec.given_unit} and solver={solver!r}: pass coherence_bound=None, or a solver that "
+            "iterates."
+        )
     limit = spec.shape[1] if is_moment else min(spec.shape)
     return replace(
         spec,
@@ -164,17 +171,6 @@ def _is_strong(spec: EntriesSpec) -> bool:
     noise = spec.unit.whole(spec.shape) * math.sqrt(rank_of(spec))
     is_small = n_columns <= _LARGEST_MOMENT
     return is_small and spec.cost.mu * n_rows >= _LEAST_STRENGTH * noise * n_columns
-
-
-def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
-    """Refuse a coherence bound that no iteration would use."""
-    iterates = spec.support.takes_coherence_bound and solver != "input"
-    if spec.coherence_bound is not None and not iterates:
-        raise ValueError(
-            f"coherence_bound={spec.coherence_bound} is for iterations on entries or edges, got "
-            f"{spec.given_unit} and solver={solver!r}: pass coherence_bound=None, or a solver that "
-            "iterates."
-        )
 
 
 class IterationReleases(NamedTuple):

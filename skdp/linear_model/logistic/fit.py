@@ -464,7 +464,11 @@ def solve_logistic(
     level = gradient_level(whitening.clip_norm, spec.n_classes, logistic_plan.level_factor(spec))
     records = whitened(view, whitening, level, prior.base)
     scores, path = descend(spec, plan.gradients, records, start, budget)
-    scores = replace(scores, base=prior.on_rows, farthest=_farthest(spec, scores))
+    # With a prior, predictions clip no scores.
+    farthest = math.inf
+    if spec.prior is None:
+        farthest = _FARTHEST[spec.n_columns > 1] * scores.size / math.sqrt(spec.n_columns)
+    scores = replace(scores, base=prior.on_rows, farthest=farthest)
     if plan.norm is not None and row_norm == logistic_plan.NORMS[0]:
         # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
@@ -511,13 +515,6 @@ def _release_moment(
     clip_norm = logistic_plan.level_factor(spec) * whitening.clip_norm
     class_noise = noise_std / beside[1] * math.sqrt(0.5)
     return moment, replace(whitening, clip_norm=clip_norm, class_noise=class_noise)
-
-
-def _farthest(spec: LogisticSpec, scores: Scores) -> float:
-    """Return the size to which predictions clip scores: infinite if the fit has a prior."""
-    if spec.prior is not None:
-        return math.inf
-    return _FARTHEST[spec.n_columns > 1] * scores.size / math.sqrt(spec.n_columns)
 
 
 def _fractions(
