@@ -322,7 +322,8 @@ _HINTS = {
     "type: missing": " Leave out records without a label, as y.notna() tells of a series.",
     **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
     "y should be a 1d": " It has one entry for each row: of several columns make one fit for each.",
-    "got 1D array": " Reshape your data: (-1, 1) if a feature, (1, -1) if a row; y is second.",
+    "got 1D array": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
+    "if it is one row. X comes first, then y.",
     "Expected a 2-dim": " Pass a frame, as X[['name']], or X.iloc[[0]] of one row, or "
     "X.to_frame().T of a series that is a row; to a ColumnTransformer a list, ['name'].",
     "must be in the same order": " Pass X[list(model.feature_names_in_)].",
@@ -337,7 +338,7 @@ _HINTS = {
 }
 # Advice for X of one dimension, by a piece of the text of the error; the first that occurs counts.
 _OF_ONE_AXIS = {
-    "could not": " Pass numbers, fit(X, y) in this order, and texts through a HashingVectorizer.",
+    "could not": " Pass numbers as X, then y, and texts through a HashingVectorizer.",
     "a sequence. T": "",  # rows of several lengths
     "a sequence.": " Pass numpy.stack(list(X)), if each entry of X is a row or a matrix.",
 }

@@ -136,8 +136,8 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
     if not is_user:
         raise ValueError(
             f"users is for privacy_unit='user', got privacy_unit={unit!r}: pass "
-            "privacy_unit='user'. Of an estimator without it, leave users out, and make one row "
-            "for each person."
+            "privacy_unit='user'. If the estimator has no such unit, leave users out, and make one "
+            "row for each person."
         )
     users = ids_in_memory(users)
     is_list = isinstance(users, list | tuple) and len(users) > 0

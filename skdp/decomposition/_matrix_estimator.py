@@ -217,7 +217,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 # ------------------------------
 # The base of estimators.
 
-# A fit warns of columns in unlike units if the fraction `_FEW` of them has the fraction
+# A fit warns of columns in unlike units if the fraction `_FEW` of them, or one, has the fraction
 # `_NEARLY_ALL` of the variance, and if the largest variance exceeds `_LARGEST_RATIO` times the
 # median variance.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied

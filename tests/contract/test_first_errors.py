@@ -252,7 +252,7 @@ SHOWN = {
     ),
     "responses in place of rows": (
         lambda: DPLinearRegression().fit(X[:, 0], X),
-        r"Reshape your data: \(-1, 1\) if a feature, \(1, -1\) if a row; y is second\.$",
+        r"reshape\(-1, 1\) if it is one feature, .* one row\. X comes first, then y\.$",
     ),
     "a part of another length": (
         lambda: SCALER.fit(RowBlocks.from_partitions([lambda: X, lambda: X[1:]], [N, N], 3)),
@@ -296,7 +296,7 @@ SHOWN = {
     ),
     "labels before rows": (
         lambda: CLASSIFIER.fit(Y, X),
-        r"Pass numbers, fit\(X, y\) in this order, and texts through a HashingVectorizer",
+        "Pass numbers as X, then y, and texts through a HashingVectorizer",
     ),
     "rows that were dropped": (
         lambda: CLASSIFIER.fit(NUMBERS[1:], Y),
@@ -665,6 +665,19 @@ def test_an_attribute_that_is_not_there_says_what_to_use(case):
     assert not hasattr(estimator, name)
     with pytest.raises(AttributeError, match=text):
         getattr(estimator, name)
+
+
+def test_advice_about_an_attribute_shows_no_text_of_other_code():
+    class Own(DPCovariance):
+        @property
+        def summary(self):
+            try:
+                raise ValueError("a salary of 31415")
+            except ValueError as error:
+                raise AttributeError("no summary") from error
+
+    with pytest.raises(AttributeError, match=r"^no summary$"):
+        Own().summary  # noqa: B018
 
 
 @pytest.mark.parametrize("case", TOLD)

@@ -401,10 +401,10 @@ def solve_iteration(matrix: NoisyMatrix, plan: IterationReleases) -> Factors:
     :doi:`10.1137/1.9781611973105.101`). The core gives eigenvalues their signs, as the matrix may
     be indefinite. If the matrix is definite, negative eigenvalues are noise.
     """
-    return rotated(matrix, found_bases(matrix, plan.products), plan.core)
+    return rotated(matrix, iterate(matrix, plan.products), plan.core)
 
 
-def found_bases(matrix: NoisyMatrix, steps: Sequence[Any]) -> Bases:
+def iterate(matrix: NoisyMatrix, steps: Sequence[Any]) -> Bases:
     """Iterate from a random basis if the matrix is symmetric, else from one for each side."""
     return (find_basis if matrix.is_symmetric else find_bases)(matrix, steps)
 
@@ -478,7 +478,7 @@ def solve_deflation(matrix: NoisyMatrix, plan: DeflationReleases) -> Factors:
     """
     deflated, pairs = matrix, []
     for component in plan.components:
-        pair = found_bases(deflated, component.products)
+        pair = iterate(deflated, component.products)
         value, _ = deflated.core(component.core, pair.left, pair.right)
         pairs.append(pair)
         deflated = deflated.minus(value.item() * pair.left, pair.right)

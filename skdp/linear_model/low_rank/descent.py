@@ -488,8 +488,9 @@ def _release_gradient(
     if whitening is not None:
         coordinates = fixed_rank.project_coordinates(point, whitening @ coordinates)
     direction = fixed_rank.tangent_vector(point, coordinates)
-    along = coordinates, direction, slope, size, noise_std
-    return _Gradient(point, offset, *along, *vote, whitening)
+    return _Gradient(
+        point, offset, coordinates, direction, slope, size, noise_std, *vote, whitening
+    )
 
 
 def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
