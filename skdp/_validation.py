@@ -302,7 +302,7 @@ _HINTS = {
     "dim 3, while dim <= 2 is required by DPS": " Behind it pass matrix_shape=X.shape[1:].",
     **dict.fromkeys(
         ("3 is required by DPTrace", ". DPTrace"),
-        " Each record is one matrix: X of shape (n, d1, d2), or matrix_shape=(d1, d2) and rows.",
+        " Then pass matrix_shape=(d1, d2), too; or a 3-D X, with a matrix of each record.",
     ),
     "Complex data": f" {containers.CURES['complex numbers']}",
     "np.matrix": " Pass numpy.asarray(X).",
@@ -475,7 +475,7 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
     if X.y is None:
         raise ValueError(
             f"{estimator_name} takes y from rows in parts, and these have none: pass y to "
-            "RowBlocks.from_partitions or from_npy, or the name of its column to from_parquet."
+            "RowBlocks.from_partitions or from_npy, or its name, as y='price', to from_parquet."
         )
     if y is not None:
         raise ValueError(

@@ -60,14 +60,14 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
     """Refuse a fit whose unit or adjacency differs from the ledger's."""
     units = head["units"].split("\n")
     if spent.unit not in units or spent.adjacency != head["adjacency"]:
-        hint = ""
+        hint, flaw = "", f"counts {' or '.join(units)} and the fit protects {spent.unit}"
+        if spent.unit in units:
+            flaw = f"has adjacency {head['adjacency']!r} and the fit {spent.adjacency!r}"
         if {spent.unit, *units} == {"row", "record"}:
             hint = ", or with unit=('row', 'record') if a record is a row with its response"
         raise BudgetError(
-            f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
-            f"fit protects {spent.unit} with adjacency {spent.adjacency!r}. It needs a ledger of "
-            f"its own, made with unit={spent.unit!r} and adjacency={spent.adjacency!r}"
-            f"{hint}."
+            f"The ledger {flaw}. The fit needs a ledger of its own, made with unit={spent.unit!r} "
+            f"and adjacency={spent.adjacency!r}{hint}."
         )
 
 

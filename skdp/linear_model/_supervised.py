@@ -457,6 +457,6 @@ def refuse_unknown_labels(labels: np.ndarray, classes: np.ndarray) -> None:
         )
     raise ValueError(
         "y has a label that is not among classes; it is not named, as it is private. Take classes "
-        "from a code book, as numpy.unique(y) would publish labels. Pass all labels that there may "
+        "from a code book, not from y, which would publish labels. Pass all labels that there may "
         f"be as classes, with blanks and capitals as in y.{advice}"
     )
