@@ -119,7 +119,7 @@ SHOWN = {
     ),
     "many axes": (
         lambda: DPTraceClassifier(classes=["no", "yes"]).fit(X[..., None, None], Y),
-        "dim 4, .* by DPTraceClassifier. .*reshape.* Then pass matrix_shape=",
+        "dim 4.* DPTraceClassifier.*reshape.* Then pass matrix_shape=",
     ),
     "users by the name of a column": (
         lambda: OF_USERS.fit(NUMBERS, users="town"),
