@@ -192,7 +192,7 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
 
 
 def reported_opening(*, hides_groups: bool) -> AbstractContextManager[None]:
-    """Report the passes before the first private fit of a pipeline, as its task "opening"."""
+    """Report passes before a pipeline's first private fit to callbacks, as the task "opening"."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()

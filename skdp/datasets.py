@@ -241,8 +241,8 @@ def make_interactions(
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
     # For each taste, the cumulative distribution of its items.
     tables = np.cumsum(items, axis=1)
-    # The part of all interactions that a user makes by a taste. Tastes with popular items are
-    # chosen more often, so that items keep their popularity.
+    # The fraction of all interactions that each user makes by each taste. It grows with the sum of
+    # a taste's items, so that items keep their popularity.
     rates = activities * users * tables[:, -1]
     rates, tables = rates / rates.sum(), tables / tables[:, -1:]
     cells = _distinct_cells(rates, tables, n_interactions, random)

@@ -253,7 +253,7 @@ def refuse_other_order(X: Any, **others: Any) -> None:
 
 
 def refuse_mistaken_ids(X: Any, users: Any, user_column: Any) -> None:
-    """Refuse ids of users in another order than X, or that are a feature, too, by its name.
+    """Refuse ids of users in another order than X, or with the name of a feature, a column of X.
 
     With a `user_column`, that column is no feature.
     """

@@ -41,7 +41,7 @@ except ImportError:
 # A pass over chunks of dask: a task for each chunk, and a tree of additions.
 
 Graph = dict[Any, Any]
-# Number of sums that a task adds, a power of two. It is above 2, as tasks take longer than sums.
+# Number of sums that a task adds, a power of two. Above 2, as a task costs more than an addition.
 _ADDED_AT_ONCE = 8  # not tuned
 # The blocks of the task that runs in this thread, by the names of their collections.
 _BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")
@@ -52,7 +52,7 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = _by_dask(partial(optimize, collection))
-        # `optimize` drops futures from the graph. Workers have their results, so they are kept.
+        # `optimize` drops futures, whose results workers have: they are put back into the graph.
         given = dict(collection.__dask_graph__())
         futures = {key: task for key, task in given.items() if hasattr(type(task), "cancel")}
         self.graph = {**futures, **dict(optimized.__dask_graph__())}
@@ -212,7 +212,7 @@ _FACTS_OF_BLAS = ("internal_api", "version", "architecture", "threading_layer") 
 
 
 class _Pickler(CloudPickler):
-    """Pickles names of chunks instead of chunks, which it collects; arrays keep their strides."""
+    """Replaces `Chunks` by their names, and collects them in `found`; keeps strides of arrays."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -248,7 +248,7 @@ def _with_strides(
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles names instead of chunks; `_block_of` finds the block of the task by the name."""
+    """Leaves names in the place of `Chunks`: `_block_of` finds the block of a task by the name."""
 
     def persistent_load(self, name: str) -> str:
         return name
@@ -315,7 +315,7 @@ def _machine() -> dict[str, Any]:
 
 
 def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
-    """Return an error if machines differ, whose sums may differ in the last bit; else None."""
+    """Return an error if machines differ, as their sums may then differ, too; else None."""
     first, *others = machines
     names = [name for name in first if any(one[name] != first[name] for one in others)]
     text = (

@@ -197,7 +197,7 @@ class RankOneMatrices(containers.SkdpContainer):
 
     @property
     def block_starts(self) -> np.ndarray:
-        """First matrices of the blocks, and the end; public facts decide on them."""
+        """Index of the first matrix of each block, and the number of matrices; public facts."""
         return block_starts(len(self), self.dense_width, is_sparse=self.dense_width == 0)
 
     @property
@@ -393,7 +393,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     @property
     def block_starts(self) -> np.ndarray:
-        """First matrices of the blocks, and the end."""
+        """Index of the first matrix of each block, and the number of matrices."""
         return self.source.block_starts
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Iterator[tuple[slice, Matrices]]]]:

@@ -87,7 +87,7 @@ class BlockView:
         """Sum the results of a kernel, each of `size` numbers, over all blocks.
 
         Sums of more numbers have longer leaves. `sum_depth` bounds the additions in a leaf for
-        sizes up to `_largest_size`, so a larger `size` gets leaves of that size.
+        sizes up to `_largest_size`, which therefore replaces a larger `size`.
         """
         return map_sum(self, kernel, min(size, _largest_size(self.width)), self.n_jobs)
 
@@ -102,10 +102,10 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     Parameters
     ----------
     source : object
-        Source of the rows. It has `block_starts`, the first rows of the blocks, and the end, all
-        public; and `blocks`, which yields a range of blocks, each with its row numbers. It may have
-        `part_starts`, the first blocks of its parts, and the end; `is_stream`, if it can be read
-        only from the start; `in_pieces`, if a block is an iterable of pieces with their row
+        Source of the rows. It has `block_starts`, public: the first row of each block, and the
+        number of rows; and `blocks`, which yields blocks with their row numbers. It may have
+        `part_starts`, the first block of each part, and the number of blocks; `is_stream`, if it is
+        read only from the start; `in_pieces`, if a block is an iterable of pieces with their row
         numbers; and a function `pass_over`, such as `dask_rows.sum_in_graph`, which sums over parts
         in other processes.
     kernel : callable
@@ -178,7 +178,7 @@ def part_ranges(source: Any) -> list[range]:
 def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> int:
     """Bound the longest chain of additions in a sum over blocks, for rows of length `width`.
 
-    The largest sum has the longest leaves, and so the longest chain.
+    The bound holds for the largest sum of a fit, whose leaves have the most blocks.
     """
     within_block, within_part = int(np.diff(starts).max()), 0
     parts = parts or [range(len(starts) - 1)]
@@ -202,8 +202,8 @@ def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
 def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:
     """Bound the rounding error of a sum over units, relative to the largest term of a unit.
 
-    If the sum is transformed to the units of that term only at the end, `longest` bounds the norms
-    of the vectors that are added, as a multiple of the term.
+    If a linear map is applied to the sum instead of the terms, the bound is relative to the largest
+    mapped term, and `longest` is the condition number of the map.
     """
     return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units * longest)
 
@@ -278,12 +278,11 @@ def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) 
 
 
 def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
-    """Add up all waiting sums, the shortest first."""
+    """Add up all waiting sums, that of the smallest subtree first."""
     return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 
 def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -> Any:
-
     return reduce(_add, starmap(kernel, pieces), None)
 
 

@@ -316,7 +316,7 @@ class Agreed(NamedTuple):
 
     Sums over the view add the rows of this owner only. But all owners use the agreed number of
     units for three things: the stride of samples, the count that a search for a quantile looks for,
-    and the bounds on rounding. The bound for a sample is that of all rows, as a stream is not
+    and the bounds on rounding. A sample has the bound on rounding of all rows, as a stream is not
     sampled.
     """
 
@@ -389,7 +389,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     @property
     def block_starts(self) -> np.ndarray:
-        """First rows of the blocks, and the end."""
+        """Index of the first row of each block, and the number of rows."""
         return self.source.block_starts
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
@@ -591,8 +591,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             # exchanged, no other row moves; if one person is exchanged, all rows may move.
             n_changed = 1 if self.people is None else self.n_rows
             of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            # The moment of projections has one rounding error, and the squared norm of residuals
-            # has two: together sqrt(1 + 4) < 3.
+            # One such error in the moment of projections, and two in the squared norm of residuals,
+            # a difference of two sums: together at most sqrt(1 + 2 ** 2) < 3 of them.
             rounding = 3 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 

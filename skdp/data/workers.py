@@ -73,17 +73,17 @@ class _Setting:
 
 
 class _WhileRequested(type):
-    """Metaclass whose class is a parent of all warnings but `PrivacyWarning`, during a request."""
+    """Makes its class a base class of all warnings but `PrivacyWarning`, during a request."""
 
     def __subclasscheck__(cls, category: type) -> bool:
         return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
 
 
 class _Silenced(metaclass=_WhileRequested):
-    """Category of silenced warnings, which has members only while a thread requests silence."""
+    """Category of silenced warnings, empty unless a thread requests silence."""
 
 
-_FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
+_FILTER: Any = ("ignore", None, _Silenced, None, 0)  # 0 stands for any line; not tuned
 
 
 def _filters() -> Any:
@@ -93,7 +93,7 @@ def _filters() -> Any:
 
 
 def _silence() -> None:
-    """Put the filter first, also if other code has inserted filters before it."""
+    """Put `_FILTER` first; if it is there already, other code may have put filters before it."""
     if (filters := _filters())[:1] != [_FILTER]:
         filters.insert(0, _FILTER)
 
@@ -128,7 +128,7 @@ def _libraries(*, shared: bool) -> tuple[Any, ...]:
 
 
 class _Limit:
-    """Limits BLAS libraries to one thread, and restores their limits, which `before` keeps."""
+    """Limits BLAS libraries to one thread; `stop` restores the limits, which `before` keeps."""
 
     def __init__(self, *, shared: bool) -> None:
         self.is_shared, self.before = shared, tuple[int, ...]()

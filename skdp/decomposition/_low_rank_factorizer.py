@@ -243,6 +243,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
 
     @property
     def _is_promised(self) -> bool:
+        """Whether the unit is a change of X whose norm the caller promises to be bounded."""
         return isinstance(self.privacy_unit, FrobeniusChange)
 
     def _chosen_solver(self, shape: tuple[int, int]) -> str:

@@ -230,7 +230,7 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     """Warn if few columns have nearly all of the released variance, and recommend DPStandardScaler.
 
     The caller has found that noise hides components, perhaps because of columns in unlike units.
-    The variances of the columns are summed over the other components.
+    The variance of a column is summed over the components that stand out from the noise.
     """
     n_visible = factors.n_above_noise
     if not n_visible or len(factors.eigenvalues) < n_features:
@@ -532,8 +532,8 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     return checked
 
 
-# A fit warns of clipping if the product of two fractions of the sum of squares is at least this
-# number: of what clipping removes, and of what components do not explain.
+# A fit warns of clipping if it probably loses at least this fraction of the sum of squares: what
+# clipping removes, and components do not explain.
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -578,19 +578,19 @@ def warnings_for_factors(
 
 
 def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> Iterator[str]:
-    """Warn if clipping loses much of the long rows, or if noise for long rows hides the others."""
+    """Warn if clipping loses much of the long rows, or if noise of their size hides the others."""
     # Clipping shortens a row but keeps its direction. So what it removes is lost only as far as the
     # components do not explain it.
     explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
     loss = float((1 - result.unclipped) * (1 - explained))
     part, multiple = result.far_rows
     if part and result.row_norm:
-        # Clipping removes at least `removed` of the mean squared norm, and leaves `left`. Their
-        # unit is the squared norm to which rows are clipped.
+        # In units of the squared clipping norm: clipping removes at least `removed` of the mean
+        # squared norm of the rows, and leaves `left`.
         removed = part * (multiple**2 - 1)
         left = result.total / n_rows / result.row_norm**2
-        # At worst, all that the components leave unexplained belongs to far rows, whose fraction
-        # is `part`. Clipping has left at most one unit of each.
+        # Far rows are the fraction `part` of all, and have one unit each after clipping. At worst,
+        # all that the components do not explain belongs to them.
         unexplained = min((1 - explained) * left / part, 1.0)
         loss = max(loss, unexplained * removed / (removed + left))
     if not loss < _LEAST_CUT:

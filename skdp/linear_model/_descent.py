@@ -166,8 +166,8 @@ def plan_center(
 
     Noise is that of a count, as a fraction of the units. A search has the share that gives its
     noise the value `precision`, within `limits`. Nothing is planned if its noise would exceed
-    `useless`. There are one to three finer searches: as many as the first number of `refined`, a
-    share, allows with a noise of its second number.
+    `useless`. `refined` is a share and a noise: there are one to three finer searches, as many as
+    this share affords with this noise.
     """
     if not spec.fit_intercept:
         return ()

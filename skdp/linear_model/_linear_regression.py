@@ -213,8 +213,8 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
             expected = "a linear model or a tuple (coef, intercept)"
             coef, intercept = check_prior(self.prior, expected, [size[1:], ()], {FEATURES: names})
             prior = coef, float(intercept) * self.fit_intercept
-        # X may be sparse while the fit makes its rows dense, and adds a column. The chains of
-        # additions differ, and the longest of them counts.
+        # The fit sums over X, and over rows with one more column, which may be dense though X is
+        # sparse: `depth` bounds the chains of additions in both.
         is_sparse, width = holds_sparse(rows), size[1] + 1
         if self.privacy_unit == "user":
             depth = max(

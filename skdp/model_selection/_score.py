@@ -249,7 +249,7 @@ def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the public classes, after the index of each label among them; -1 for other labels."""
+    """Return the index of each label among the public classes, -1 for others; and the classes."""
     classes = np.asarray(steps[-1][1].classes_)
     return known_codes(checked_labels(y), classes), classes
 
@@ -464,8 +464,8 @@ def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
 # Share of the search for the clip level of losses.
 _LEVEL_SHARE = 0.2  # not studied
 # The clip level of losses is their quantile `_QUANTILE` or, with few rows, a lower one. A warning
-# says that it is below `_USUAL_QUANTILE`. Another warning says that clipping removes much of the
-# mean loss: more than this fraction, and more than this many standard deviations of noise.
+# tells if it is below `_USUAL_QUANTILE`. Another warning tells if clipping removes more than the
+# fraction `_MOST_LOST` of the mean loss, and more than `_FAR` standard deviations of its noise.
 _QUANTILE, _USUAL_QUANTILE = 0.999, 0.95  # benchmarks/search/clipped.md
 _MOST_LOST, _FAR = 0.1, 2.0  # benchmarks/search/clipped.md
 _TOO_GOOD = "The score looks better than it is, by more than its std"
@@ -709,7 +709,7 @@ def _scores_of_counts(
 ) -> dict[str, PrivateScore]:
     """Release counts of outcomes, of binned scores, or of both; compute all scores from them."""
     n_classes = max(len(classes_for(name, fitted_steps(estimator)[-1][1])) for name in names)
-    # Tables of counts, by the function that returns what is counted for each row.
+    # Shapes of the tables of counts, by the function that returns what is counted for each row.
     all_shapes: dict[Any, Any] = {_outcomes: (n_classes, n_classes), _scores: (2, N_BINS)}
     asked = {COUNTED[name].losses: COUNTED[name] for name in names}
     shapes = {kind: shape for kind, shape in all_shapes.items() if kind in asked}

@@ -126,7 +126,7 @@ def _check_columns(name: str, step: Any) -> None:
 
 
 def _step_of_part(name: str, part: str, estimator: Any, columns: Any) -> Step:
-    """Make a step of a private part, which is an estimator or a Pipeline that ends with one."""
+    """Make a step of a ColumnTransformer's part: an estimator, or a Pipeline that ends with one."""
     if estimator is rules.last_of(estimator):
         return Step(f"{name}__{part}", estimator, columns=columns)
     *before, (last_name, last) = estimator.steps
@@ -317,7 +317,7 @@ def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
 
 
 def own_budget(estimator: Any) -> dict[str, Any]:
-    """Return the defaults of `delta` and `epsilon`, as far as the estimator has other values."""
+    """Return the default of `delta`, and of `epsilon`, if the estimator has another value."""
     parameters = signature(type(estimator)).parameters
     changed = {}
     for name in sorted({"delta", "epsilon"} & parameters.keys()):

@@ -257,7 +257,7 @@ def takes_all_rows(step: Any) -> bool:
 
 
 def keeps_columns(step: Any) -> bool:
-    """Return whether each column of a step's output has the name of the column of its input."""
+    """Return whether the columns of a step's output match those of its input, by place and name."""
     if is_passed_through(step):
         return type(step) is not FrozenEstimator
     # Fitted to public rows, an imputer drops no column.

@@ -65,7 +65,7 @@ class Run:
     steps: Sequence[Step]
     X: Any
     y: Any
-    targets: Any  # y before its transformation, also if X, in parts, contains it
+    targets: Any  # y, or the y of X in parts, before its transformation
     seed: int | None  # from which the seeds of all fits are derived
     classes_from_y: Sequence[str]  # names of the steps that take the labels of y as classes
     people: People | None  # the owner of each row, if whole users are protected
@@ -78,7 +78,7 @@ class Run:
 
     @property
     def enforced(self) -> bool:
-        """Whether no step relies on a promise, by the caller about classes or by its author."""
+        """Whether no step relies on a promise: its author's, or the caller's about classes."""
         planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
         return not (self.classes_from_y or any(planned))
 
@@ -122,7 +122,7 @@ def prepare(
         with suppress(Exception):  # texts, dictionaries and unequal rows make no table
             dtype = np.asarray(X).dtype if np.ndim(X[0]) else None
     if getattr(dtype, "kind", "") == "S":
-        # A fitted encoder would store this dtype.
+        # A fitted encoder would store this dtype, and so publish the length.
         raise ValueError(
             "X is an array of bytes, whose dtype has the length of the longest text: pass "
             "numpy.char.decode(X), and texts as categories."
@@ -249,8 +249,8 @@ def step_facts(
 
     Steps of the prefix are fitted. The first private step validates its rows, unless X is public;
     with `keeps_data`, the facts keep these rows for its fit. Up to this step, `like` is the mapped
-    X. Behind it (`is_behind`), `like` is public rows of the same kind: if a release decides how
-    many columns there are, with the most columns; None if the columns are not known.
+    X. Behind it (`is_behind`), `like` has public rows of the same kind, with as many columns as a
+    release may leave; it is None if that is not known.
     """
     facts, like, n_rows, is_behind, released = list[StepFacts](), prefix.rows, 0, False, ""
     for number, step in enumerate(run.steps):
@@ -456,7 +456,7 @@ def fit_private(
 
 
 def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
-    """Return whether a step right behind a scaler finds components by an uncentered moment."""
+    """Return whether a step right behind a scaler finds components of centered rows."""
     scaler: Any = prefix.fitted[-1] if prefix.fitted else None
     is_whole = run.steps[len(prefix.fitted)].columns is None
     is_behind = isinstance(scaler, DPStandardScaler) and is_whole

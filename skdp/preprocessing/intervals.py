@@ -189,7 +189,7 @@ def counting(bins_of: Binning, n_bins: int, chosen: np.ndarray | None = None) ->
         bins = bins_of(values, columns)
         # The bins of all columns, one column after the other, in one histogram.
         places = bins + n_bins * columns
-        # Only values outside, or NaN, need masks. Two minima, which are faster, find them.
+        # Masks are slow, and only values without a bin, or NaN, need them: two minima find these.
         if bins.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
             is_counted = (bins >= 0) & ~np.isnan(values)
             places = places[is_counted]
@@ -215,7 +215,6 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
     """
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
-        """Sum the terms of a block by column."""
         values, columns, n_zeros, sample_weight = _entries(block)
         n_columns = len(n_zeros)
         terms = _terms(np.zeros(n_columns), np.arange(n_columns), intervals, presence)
@@ -296,10 +295,10 @@ _N_POWERS = _LAST - _FIRST + 1  # not tuned
 ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Number of bins of a column: for 0, for positive numbers, and for negative numbers.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# A bin of a histogram is visible if its count exceeds a limit, which noise alone exceeds in one of
-# `_CAUTION` histograms by size, where a bin of noise would decide the scale of a column. In
-# histograms within an interval such a bin only lengthens the interval, and the limit is lower: one
-# of `_CAUTION_WITHIN`.
+# A bin of a histogram is visible if its count exceeds a limit. In histograms by size, where a bin
+# of noise would decide the scale of a column, noise alone exceeds the limit in one of `_CAUTION`
+# histograms. In histograms within an interval, such a bin only lengthens the interval, and the
+# limit is lower: noise exceeds it in one of `_CAUTION_WITHIN`.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
 # `_CAUTION` grows with the square of the number of rows, if this number exceeds `_STRONG` standard
 # deviations of the noise of a count.
@@ -376,9 +375,9 @@ def may_be_zeros(
 
 
 def _miss_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return which chosen columns have fewer zeros than rows, beyond what noise explains."""
-    # A column lacks rows if its own number of `missing` rows exceeds noise. If the sum of the other
-    # numbers exceeds noise, all columns lack rows.
+    """Return which chosen columns lack rows: more are `missing` in counts than noise explains."""
+    # A column lacks rows if its own number exceeds its noise. If the sum of the other numbers
+    # exceeds the noise of the sum, all chosen columns lack rows.
     lacks_rows = missing > _MISSING * noise_std
     others = chosen & ~lacks_rows
     noise_of_sum = math.sqrt(np.square(noise_std[others]).sum())
@@ -397,8 +396,8 @@ def lengthened_points(
     """Lengthen intervals that have become extremely short, if counts by size show rows elsewhere.
 
     Otherwise rare values would be clipped. The new interval is that of `outer`, the public bounds.
-    Without bounds, it holds the short interval and the visible bins elsewhere or, if there are
-    none, reaches from 0 to twice the short interval. Return also which columns keep a short one.
+    Without bounds, the old interval is extended to all visible bins or, if it has all of them, to 0
+    and to twice its middle. Return also which columns keep a short interval.
     """
     low, high = intervals.ends
     # Which bins overlap with the interval of their column.
@@ -458,9 +457,9 @@ def hulls(
     """Return the ends of each column's shortest interval with all of its visible bins.
 
     A column is hidden if only its bin of 0 is visible, or if its visible bins hold few of its rows.
-    Its interval also gets 0, and the bins that are visible in the average count of all hidden
-    columns, which has less noise. The average leaves out counts of visible bins, as large counts of
-    few columns would make a bin visible for all columns.
+    The interval of a hidden column also has 0, and the bins that are visible in the average count
+    of all hidden columns, which has less noise. Counts of visible bins are left out of the average,
+    as large counts of few columns would make a bin visible for all columns.
 
     A column with visible bins of one sign only may lie around 0, with half of its rows on either
     side. If noise can make this half exceed `_LEAST_INSIDE`, and if the bins of the other sign hold
@@ -608,10 +607,10 @@ def zoomed_intervals(
 def _most_of(
     counts: np.ndarray, noise_stds: np.ndarray, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each interval, return the ends, in [0, 1], of its shortest part that holds most rows.
+    """Find the shortest range of bins of each interval that holds most of its rows.
 
-    Pairs of neighboring bins are merged again and again, which makes fewer and larger counts, until
-    there are few bins. The last result says whether visible bins hold most rows at any stage.
+    Each round tests the range of the visible bins, then merges pairs of neighboring bins, so that
+    noise hides fewer rows. Return the ends, in [0, 1], and whether any range held most rows.
     """
     low, high = np.zeros(len(counts)), np.ones(len(counts))
     is_majority = np.zeros(len(counts), bool)

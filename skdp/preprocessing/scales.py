@@ -226,7 +226,7 @@ class Moments(NamedTuple):
     def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
         """Return the mean of two releases of moments, weighted by their precision.
 
-        Only columns whose interval `is_same` have two; for all others, `other` is returned.
+        Columns whose interval is not the same in both (`is_same`) get the moments of `other`.
         """
         own_precision = np.where(is_same, self.noise_std**-2.0, 0.0)
         precision = own_precision + other.noise_std**-2.0
@@ -260,9 +260,9 @@ def hidden_columns(
 ) -> np.ndarray:
     """Return a mask of the columns within whose bounds shorter intervals are searched.
 
-    These are all columns whose variance may be mostly noise; or none, if the search is not worth
-    its share of the budget. It is, if the relative error of these variances without the search is
-    large compared with the fraction of rows in bins that noise hides from the search.
+    These are all columns whose variance may be mostly noise, if the search is worth its share of
+    the budget; else none. The search is worth it if the relative error of these variances without
+    it is large compared with the fraction of rows in bins that noise hides from the search.
     """
     variances, noise_std = rough.variances()
     is_hidden = variances < _UNCLEAR * noise_std
@@ -390,10 +390,10 @@ def warnings_for_hidden(
         )
 
 
-# A column is without visible entries if their part is below this many standard deviations of its
-# noise, which is little. A hidden column is at an end of its bounds if its center is farther than
-# `_BEYOND` from their middle, in half widths; a fit warns of it if at least the fraction
-# `_SOME_BEYOND` of the columns is, as nearly constant columns are, too. Not studied.
+# A column has no visible entries if the fraction of present ones is below `_NO_ENTRIES` standard
+# deviations of its noise, and this noise is below `_LITTLE_NOISE`. A hidden column is at an end of
+# its bounds if its center is farther than `_BEYOND` from their middle, in half widths. A fit warns
+# if at least `_SOME_BEYOND` of all columns are: a few may be nearly constant. Not studied.
 _NO_ENTRIES, _LITTLE_NOISE, _BEYOND, _SOME_BEYOND = 4.0, 0.1, 0.99, 0.1
 
 
@@ -402,9 +402,9 @@ def warnings_for_columns(
 ) -> Iterator[str]:
     """Warn of columns that have no entries or lie beyond their bounds, and of other hidden columns.
 
-    `which` tells the hidden columns of which a third is too many; a tenth is, if they lie beyond
-    their bounds. An end of 0 is usual, as of rare counts, and bounds of 0 and 1, as of flags that
-    are nearly always 1: both do not count.
+    `which` has the hidden columns: a fit warns if they are a third of all columns, or if a tenth of
+    all is hidden at an end of the bounds. There, an end of 0 does not count, as of rare counts, nor
+    do bounds of 0 and 1, as of flags that are nearly always 1.
     """
     is_empty = np.asarray(scales.presence < _NO_ENTRIES * scales.presence_std)
     is_empty &= scales.presence_std < _LITTLE_NOISE
@@ -433,8 +433,8 @@ def warnings_for_columns(
 def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     """Compute centers and variances of columns from released moments in their intervals.
 
-    Centers and variances are shrunk toward their mean over all columns, by as much as noise
-    explains of how they differ.
+    Centers and variances are shrunk toward their mean over all columns, by the fraction of their
+    differences that noise explains.
     """
     of_present = moments.of_present(n_rows)
     largest, noise_std = intervals.largest, of_present.noise_std
@@ -669,8 +669,8 @@ def _zoom_in(
     n_bins = zooms[0].shape[1]
     sums, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
     n_summed = np.zeros(columns.n_columns)
-    # Intervals before any zoom left out a visible bin. They replace intervals that have become
-    # extremely short in spite of such a bin.
+    # The last intervals with all visible bins. They replace intervals that leave out a visible bin,
+    # and have become extremely short.
     with_all, leaves_out = intervals, no_column.copy()
     for n_zooms, zoom in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open

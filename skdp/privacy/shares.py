@@ -321,7 +321,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
 
 class Party(NamedTuple):
-    """An owner of rows in the fit of a pipeline; its functions replace those of a step's fit."""
+    """One of several owners that fit a pipeline; its functions replace methods of each step."""
 
     n_units: int  # units of all owners together
     unit: str | None  # what is protected, if not the unit of the steps

@@ -25,26 +25,26 @@ _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
 # Fractions of the share for scales of features: for histograms of entries by size, usually and with
-# a weak signal; and for histograms within intervals, which find those of narrow features.
+# a weak signal; and for histograms within intervals, which find narrow features.
 # benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # The center and scale of the responses get the share (`_OF_RESPONSES` / (units times mu))^2, within
 # limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
-# The center of the responses gets the fraction `_OF_CENTER` of the share for center and scale. The
-# wanted noise of a count, as a fraction of the records, is `_FINE` for the center, and `_FINE_BIN`
-# for the scale. If the noise would be at most `_ROUGH`, the center is refined once more. Center and
-# scale get shares of at least `_LEAST_SHARE`. Not studied.
+# The center of the responses gets the fraction `_OF_CENTER` of the share for center and scale; each
+# of the two gets at least `_LEAST_SHARE`. Noise of a count, as a fraction of the records: wanted in
+# searches for the center (`_FINE`) and in the histogram for the scale (`_FINE_BIN`); and accepted
+# when the number of finer searches for the center is chosen (`_ROUGH`). Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Fractions of the share that is left for the descent: for the joint moment of rows and responses,
 # for each histogram of gradient sizes, and for the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
 # Share of the calibration of a fit with a strong signal. The calibration corrects the intercept,
-# and predictions that are too long: clipped gradients fit most records, and few far rows may have
-# other coefficients. For the calibration, predictions are clipped to `_SURE_PREDICTION` scales of
-# the responses, or more if all clip levels are raised.
+# and shortens predictions that are too far from 0: clipped gradients fit most records, but a few
+# far rows may have other coefficients. In the calibration, predictions are clipped to
+# `_SURE_PREDICTION` scales of the responses, or more if all clip levels are raised.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # Below the strength `_WEAK` a fit is weak, and takes `_STEPS_OF_WEAK` steps. The number of steps of
 # other fits, without momentum, is `_STEPS` times the fourth root of the strength, within limits:
@@ -172,7 +172,7 @@ class LeastSquaresReleases(NamedTuple):
     features: ScaleReleases | None
     agreement: Release | None
     moment: Release | None
-    steps: AnyOf | None  # of tuples of `Step`: usual; or many, if noise hides how rows vary
+    steps: AnyOf | None  # tuples of `Step`: the usual ones; or more, if noise hides how rows vary
     calibration: Release | None
 
 

@@ -425,8 +425,8 @@ def read_once(
     """Read all rows once, before any release; refuse NaN and infinity.
 
     The same pass computes what the first release needs: counts of the norms of rows or, if the fit
-    releases no norm but begins with the sum of the rows, this sum. They are stored with the rows;
-    beside the rows it returns their hash, if the noise is seeded.
+    releases no norm but begins with the sum of the rows, this sum. Return the rows, with these
+    results in their cache, and their hash, if the noise is seeded.
     """
     is_counted, bound = logistic_plan.plan_norm(spec) is not None, clip_norm(spec)
     is_summed = spec.begins_with_total and not is_counted

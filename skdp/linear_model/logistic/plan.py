@@ -114,9 +114,9 @@ _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # The number of steps is the fourth root of the strength, times a factor for two classes or for
 # more, within limits: benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# Let s be the strength divided by the number of classes less one. The larger s is above this value,
-# the smaller is the fraction of whitened rows and gradients that are clipped. Limits of the
-# fraction: benchmarks/classification/constants.md.
+# Let s be the strength divided by the number of classes minus 1. The fraction of whitened rows and
+# gradients that may be clipped is this value over s, within limits:
+# benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
 
@@ -383,11 +383,11 @@ _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With more than `_MANY` records per feature, steps tend to end too early. So the momentum is then
 # at least 1 - c / s, where c is `_LESS_OF_TWO` for two classes and `_LESS_OF_MORE` for more. Here s
-# is the strength divided by the number of classes less one, times the curvature of the loss
+# is the strength divided by the number of classes minus 1, times the curvature of the loss
 # relative to that for equally frequent classes.
 _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
-# With two classes, a rare class lowers the curvature of the loss, and raises the momentum. The
-# momentum is raised at most as if the curvature were this number over s, with the s above.
+# With two classes, a rare class lowers the curvature of the loss, and so raises the momentum. For
+# the momentum, the relative curvature is at least `_SHOWN` / s, with the s above.
 _SHOWN = 5.0  # benchmarks/classification/momentum.md
 # Base-2 logarithm of the number of points that stand for normal rows.
 _DRAWS = 10  # not studied
@@ -441,12 +441,11 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
     """Estimate from the start how much of the variance of the classes the rows explain.
 
-    A direction is hidden if noise hides the variance of rows along it, else clear.
-    The first three results are fractions of variance: of the classes, what all directions explain;
-    of the contrast of classes that clear directions explain best, what these explain; and of the
-    classes, what hidden directions explain. The last is the length of the start along hidden
-    directions, relative to that of the best weights. The start is too short, as whitened rows have
-    a variance below 1 there.
+    A direction is hidden if noise hides the variance of rows along it, else clear. The first three
+    results are explained fractions of a variance: of the classes, by all directions; of the one
+    contrast of classes that clear directions explain best, by these; and of the classes, by hidden
+    directions. The last is the length of the start along hidden directions, relative to that of the
+    best weights. The start is too short, as whitened rows have a variance below 1 there.
     """
     curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
     is_hidden, fractions = white.spread < 1, softmax(start[-1])

@@ -58,8 +58,8 @@ _TINY = np.finfo(float).tiny
 _LONGEST = 30.0  # not tuned
 #: Standard errors are computed up to this number of classes: for more they would fill the memory.
 MOST_CLASSES = 100  # not tuned
-# Standard errors: number of steps to the coefficients of the population; and largest number of
-# pairs of a direction and a class with which one matrix of curvatures is built.
+# Standard errors: number of steps to the coefficients of the population; and largest order of a
+# matrix of curvatures, which has a row for each pair of a direction and a class.
 _STEPS, _IN_FULL = 20, 700  # not studied
 # Standard errors assume that the true scores have at most this standard deviation.
 _MOST_VARIED = 6.0  # not studied
@@ -81,7 +81,7 @@ class Scores:
     penalty: float = 0.0  # of the slopes, for t = 1
     base: np.ndarray | float = 0.0  # weights of a prior, whose scores are added
     farthest: float = math.inf  # to which predictions clip x^T W - w
-    hidden: float = 0.0  # known loss, over `size`, that the clipping of records hides
+    hidden: float = 0.0  # estimated loss, divided by t times `size`, that clipping removes
 
     def offsets(self, factor: float) -> np.ndarray:
         """Return the intercepts for scores multiplied by `factor`."""
@@ -245,7 +245,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
 
         def _relative(labels: np.ndarray) -> np.ndarray:
             losses = np.column_stack([losses_at(one, labels) for one in scaled])
-            # Losses grow with the scores: divided by their size, those of all factors clip alike.
+            # Losses grow with the scores: divided by factor and size, all are clipped alike.
             return (losses - losses_at(null, labels)[:, np.newaxis]) / (FACTORS * scores.size)
 
         values = _relative(labels)
@@ -374,9 +374,9 @@ def std_errors(
 def _of_population(path: Path, spread: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
     """Estimate the coefficients of the population; return also a noise std of each entry.
 
-    Whitened rows are normal, so Stein's lemma holds: the mean product of a row and its residual is
-    a linear combination of the fitted weights and the wanted coefficients. It is the released
-    gradient. The factors depend on the covariance of fitted and true scores, and so on the
+    Whitened rows are normal, so Stein's lemma holds: the mean product of a row and its residual,
+    the released gradient, is a linear combination of the fitted weights and the wanted
+    coefficients. Its factors depend on the covariance of fitted and true scores, and so on the
     coefficients: the equation is solved by fixed-point iteration.
 
     `spread` has the variances of whitened rows, and residuals are clipped to `limit`.
@@ -437,7 +437,7 @@ def _variances(
     is_free = np.eye(n_columns) - (n_columns > 1) / n_columns
 
     def _paired(by_draw: np.ndarray) -> np.ndarray:
-        """Average a matrix per row, weighted by products of two coordinates of the row."""
+        """Average the Kronecker products of ``z @ z.T`` and a matrix over the drawn rows z."""
         product = squares.T @ by_draw.reshape(len(points), -1) / len(points)
         by_pair = product.reshape(rank, rank, n_columns, n_columns)
         return by_pair.transpose(0, 2, 1, 3).reshape(rank * n_columns, -1)

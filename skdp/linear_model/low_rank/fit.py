@@ -511,7 +511,7 @@ class _Fit:
         is_lost = self.spec.cost.is_private and self.spec.signal_strength < _LEAST_SIGNAL / 2
         margins = margins.without_means() if are_noise else margins
         margins += corrections.without_means() if are_noise or is_lost else corrections
-        # A fit warns of cut singular values only if it has no row and column means either.
+        # A fit warns of cut singular values only if noise hides row and column means, too.
         n_cut = estimate.n_cut if margins.are_hidden else 0
         estimate = transform.undo(estimate)
         scaled = margins.matrix.with_values(-transform.multiplier * np.ones(2))

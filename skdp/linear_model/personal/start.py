@@ -347,9 +347,9 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of each component is at least this fraction of the largest: not studied.
 _LEAST_VARIANCE = 0.1
-# Least noise variance of a response, relative to the variance of predictions: if it is estimated
-# from noisy eigenvalues, where a far too small estimate would make heads follow noise; and from
-# exact eigenvalues. Not studied.
+# Least noise variance of a response, relative to the variance of predictions. With the first one,
+# for estimates from noisy eigenvalues, no estimate is so small that heads follow noise. The second
+# one is for exact eigenvalues. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 # First variance of intercepts, relative to the mean variance of a component.
 _INTERCEPT_VARIANCE = 0.05  # not studied
