@@ -135,7 +135,7 @@ class PlainParametersMixin:
         validate_plain(constraints, given, type(self).__name__)
 
 
-# Defined within the class, it would let mypy take any attribute for one that there is.
+# Set here, as within the class `__getattr__` would make mypy accept any attribute.
 PlainParametersMixin.__getattr__ = advised  # type: ignore[attr-defined]
 
 

@@ -73,7 +73,7 @@ class Source:
             starts.append(n_rows + inner[:-1])
             n_rows += n
         self.block_starts: np.ndarray = np.concatenate([*starts, [n_rows]])
-        #: First block of each part, and the end.
+        #: First block of each part, and the number of blocks.
         self.part_starts: list[int] = np.cumsum([0, *map(len, starts)]).tolist()
         if like is not None:
             self.block_starts, self.part_starts = like.block_starts, like.part_starts
@@ -196,7 +196,7 @@ def _without_infinities(block: Any) -> Any:
 
 
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
-    """Return the first row of each block, and the end.
+    """Return the first row of each block, and the number of rows.
 
     Blocks depend only on the shape, since the contribution of a row must not depend on other rows.
     No block has a single row, unless X has: in a product, a single row may round differently.

@@ -306,7 +306,7 @@ def _quantile_of_signal(spec: RowsSpec) -> float:
 
 
 def _signal_to_noise(spec: RowsSpec) -> float:
-    """Divide the norm of the largest possible sum of rows by that of its noise at all budget."""
+    """Divide the norm of the largest sum of rows by that of its noise, with the whole budget."""
     n_rows, n_features = spec.shape
     change = sensitivity.row_sum(1.0, spec.unit.adjacency)
     return n_rows * spec.cost.mu / (change * math.sqrt(n_features))

@@ -277,12 +277,12 @@ def level_from(
 ) -> Level:
     """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
-    `noise` is the length of the noise in the mean of all steps, in units of the level. Used are the
-    visible bins around the fullest one, and far bins whose count is surely not noise; few far rows
-    are always clipped. If the used bins have too few records, the `previous` level stays. If most
-    responses are equal, `rare` has the fraction of the others and the mean square of the sizes of
-    all gradients. The gradients of the others are then taken to be so large that they explain the
-    part of the mean square that the used bins lack.
+    `noise` is the length of the noise in the mean of all steps, in units of the level. Only visible
+    bins around the fullest one are used, and far bins whose count is surely not noise: a few far
+    rows are always clipped. If the used bins have too few records, the `previous` level stays. If
+    most responses are equal, `rare` has the fraction of the others and the mean square of the sizes
+    of all gradients. The gradients of the others are then taken to be so large that they explain
+    the part of the mean square that the used bins lack.
     """
     visible = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(visible.argmax())
@@ -332,7 +332,7 @@ def descend(
     budget: PrivacyBudget,
     off_center: float,
 ) -> Descent:
-    """Take all gradient steps; more, if planned, if noise hides the variance along a direction.
+    """Take all gradient steps; if noise hides a variance, those of the longer branch, if planned.
 
     `off_center` is the fraction of the responses that differ from their median.
     """

@@ -29,7 +29,7 @@ class ClippedGradient(NamedTuple):
     total: np.ndarray  # tangent coordinates, then the slope of the intercept, if there is one
     facts: tuple[float, ...]  # public or released numbers that determine the sensitivity
     n_unclipped: np.ndarray  # number of unclipped gradients, or residuals
-    gain: float = 1.0  # factor by which public weights change the sum, about
+    gain: float = 1.0  # approximate factor by which public weights change the sum
     whitening: np.ndarray | None = None  # map that has whitened the tangent coordinates
 
 

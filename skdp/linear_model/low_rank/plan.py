@@ -18,8 +18,8 @@ from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
 # Wanted noise of a count, as a fraction of the records: `_PRECISION` in searches; and in the
-# histogram of responses, to show rare responses, `_BIN_PRECISION` or, if that takes at most the
-# share `_SPARE_SHARE`, `_FINE_PRECISION`. benchmarks/house/constants.md has .01.
+# histogram of responses, to show rare responses, `_FINE_PRECISION` if it takes at most the share
+# `_SPARE_SHARE`, else at least `_BIN_PRECISION`. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -194,7 +194,7 @@ def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION)
 
 
 def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
-    """Plan the histogram of sizes of responses; its noise is fine if that takes a small share."""
+    """Plan the histogram of response sizes, with `_FINE_PRECISION` if a small share suffices."""
     least = _share_of_counts(2, spec, _BIN_PRECISION)
     fine = _share_of_counts(2, spec, _FINE_PRECISION)
     return _plan_powers(spec, name, max(least, min(fine, _SPARE_SHARE)))

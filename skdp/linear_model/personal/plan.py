@@ -167,8 +167,8 @@ _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 _N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# Shares if only a mean model is fitted: of the second moment; and, about, of the mean product of
-# rows and responses.
+# Shares if only a mean model is fitted: of the second moment; and, approximately, of the mean
+# product of rows and responses.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
 # Mean product of rows and responses: its wanted noise, and its largest clip level, both relative to
 # the clip level of the second moment of these products.
