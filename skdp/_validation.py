@@ -399,14 +399,17 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     elif message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
-            advice = f" {containers.text_of_kinds(kinds, message, cures)}".rstrip()
+            # What these messages say, the texts of columns say, too.
+            if kinds and (containers.TIMES in message or message.startswith("could not convert")):
+                message = ""
+            advice = f" {containers.text_of_kinds(kinds, message, cures, X)}".rstrip()
         # Attributes of a foreign object may raise errors with values, as well.
         with suppress(Exception):
             if not advice and getattr(X, "ndim", 1) == 1:
                 advice = next((text for sign, text in _OF_ONE_AXIS.items() if sign in message), "")
     # Of X that an estimator takes, lengths alone are compared.
     own = "" if "inconsistent" in message else INSTEAD.get(f"X {type(X).__name__}", "")
-    return kind(own or message + advice)
+    return kind(own or (message + advice).lstrip())
 
 
 def _is_foreign(error: Exception) -> bool:

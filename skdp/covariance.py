@@ -42,6 +42,10 @@ _LEAST_UNEXPLAINED = 1e-3  # not studied
 # The estimator.
 
 
+# How errors show a fit with marginals.
+_WITH_MARGINALS = "DPCovariance(marginals=True, bounds={'age': (18, 90), ...})"  # not tuned
+
+
 @checks.with_parameters
 class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     """Covariances, correlations and models of all columns, by one private release.
@@ -541,7 +545,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         """
         checks.check_is_released(self)
         if not hasattr(self, "marginals_"):
-            raise ValueError("sample needs a fit with marginals=True.")
+            form = f"{_WITH_MARGINALS}: another fit, with its own epsilon"
+            raise ValueError(f"sample needs marginals=True and bounds, as {form}.")
         released = self.marginals_, self.covariance_, self.noise_std_, are_whole(self.dtypes_)
         rows = sample_rows(n, *released, check_random_state(random_state))
         if hides_samples(self.covariance_, self.noise_std_, self.marginals_noise_std_):
@@ -641,7 +646,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
 
     def _spec_of(self, *size: int, **facts: Any) -> Any:
         if self.marginals and (self.bounds is None or self.assume_centered):
-            raise ValueError("marginals=True needs bounds that are public, and no assume_centered.")
+            form = f"{_WITH_MARGINALS}, of an array [(18, 90), ...]; and no assume_centered"
+            raise ValueError(f"marginals=True needs bounds that are public, as {form}.")
         if self.scales is not None and (self.bounds is None or self._takes_gaps):
             raise ValueError("scales='bounds' needs bounds that are public, and missing='refuse'.")
         if (prior := self.prior) is not None:

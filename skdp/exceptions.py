@@ -105,10 +105,13 @@ def is_called_by(module: str) -> bool:
 # ------------------------------
 # Errors about arguments and attributes that there are not, and arguments of the wrong type.
 
+#: A call that makes a ledger.
+NEW_LEDGER = "PrivacyLedger.create(path, dataset='a name', epsilon=4.0, delta=1e-6)"  # not studied
 #: Advice by name: of an argument that only other classes take, of the class that was called, of an
 #: argument and its type, or of an attribute.
 INSTEAD = {
-    "PrivacyLedger": "PrivacyLedger.create(path, dataset=..., epsilon=..., delta=...) makes one. ",
+    "PrivacyLedger": f"{NEW_LEDGER} makes one. ",
+    "PrivacyLedger.create": f"Pass all, as {NEW_LEDGER}. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
     **dict.fromkeys(
         ("C", "alpha", "alphas", "l1_ratio", "penalty"),
@@ -137,6 +140,52 @@ INSTEAD = {
     "DPCovariance.precision_": "Call get_precision().",
     "LocalReports.fit": "Call report for each person, then aggregate.",
 }
+#: Advice about columns of a data frame that are categories.
+ENCODE = (
+    "Encode them by ColumnTransformer([('codes', OneHotEncoder(categories=[['a', 'b']], "
+    "sparse_output=False), ['name'])], remainder='passthrough') in a DPPipeline"
+)
+_DAYS = (
+    "(pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC')).dt.days"
+)
+_NUMBERS_OF_TEXTS = (
+    "pandas.read_csv(path, decimal=',') or "
+    "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce')"
+)
+#: Advice to the user, by what a column contains instead of finite numbers.
+OF_COLUMNS = {
+    "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does.",
+    "dates or durations": (
+        f"Make days of dates, by {_DAYS}, or seconds of durations, by .dt.total_seconds(); periods "
+        "first need .dt.to_timestamp()."
+    ),
+    "categories": f"{ENCODE}.",
+    "complex numbers": (
+        "Make two columns of each, by numpy.real and numpy.imag, as "
+        "numpy.hstack([X.real, X.imag]) does of an array."
+    ),
+    "booleans and gaps": (
+        "Pass X['name'].astype('boolean'), whose gaps are filled like gaps of numbers; or "
+        "encode them by OneHotEncoder(categories=[[False, True]], handle_unknown='ignore')."
+    ),
+    "objects": (
+        "Make columns of numbers of them, as numpy.stack(list(X['name'])) does of lists of one "
+        "length, or leave them out, as X.drop(columns=['name'])."
+    ),
+    **dict.fromkeys(
+        ("texts", "texts and gaps"),
+        f"{ENCODE}; or make numbers of them, by {_NUMBERS_OF_TEXTS}, or dates, by "
+        "pandas.to_datetime(X['name']); or leave them out, as X.drop(columns=['name']).",
+    ),
+}
+#: Parts of this advice, and what frames of polars have instead.
+IN_POLARS = {
+    _DAYS: "(X['name'].cast(polars.Date) - datetime.date(2000, 1, 1)).dt.total_days()",
+    "; periods first need .dt.to_timestamp()": "",
+    _NUMBERS_OF_TEXTS: "X['name'].cast(float, strict=False)",
+    "pandas.to_datetime(X['name'])": "X['name'].str.to_date()",
+    "X.drop(columns=": "X.drop(",
+}
 _signature = cache(signature)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -157,15 +206,32 @@ def named(method: F) -> F:
             who, kinds = method.__name__, [*expected.parameters.items()][is_method:]
             if is_method and args:
                 who = f"{getattr(args[0], '__name__', type(args[0]).__name__)}.{who}"
-            unknown = {who.removesuffix(".__init__"), *kwargs} - {*expected.parameters}
-            advice = {INSTEAD.get(name.rpartition("__")[2], "") for name in unknown}
-            hint, names = "".join(sorted(advice)), ", ".join(name for name, _ in kinds)
-            if str(error) == "too many positional arguments":
-                hint = _by_keyword(dict(kinds), who.removesuffix(".__init__"))
-            raise TypeError(f"{who}: {error}. {hint}It takes {names}.") from None
+            called, names = who.removesuffix(".__init__"), ", ".join(name for name, _ in kinds)
+            unknown = [name for name in kwargs if name not in expected.parameters]
+            lacking = [
+                name
+                for name, one in kinds[max(len(args) - is_method, 0) :]
+                if one.default is one.empty and "*" not in str(one) and name not in kwargs
+            ]
+            flaw, hint = str(error), _advice_about([called, *unknown])
+            if len(lacking) > 1 and flaw.startswith("missing"):
+                flaw = f"missing required arguments: {', '.join(map(repr, lacking))}"
+            elif len(unknown) > 1 and "unexpected" in flaw:
+                flaw = f"got unexpected keyword arguments {', '.join(map(repr, unknown))}"
+            if flaw == "too many positional arguments":
+                hint = _by_keyword(dict(kinds), called)
+            raise TypeError(f"{who}: {flaw}. {hint}It takes {names}.") from None
         return method(*args, **kwargs)
 
     return cast(F, _named)
+
+
+def _advice_about(names: Sequence[str]) -> str:
+    """Return what `INSTEAD` has about names; in place of "it", the advice names the arguments."""
+    advice: dict[str, list[str]] = {}
+    for name in (one.rpartition("__")[2] for one in names):
+        advice.setdefault(INSTEAD.get(name, ""), []).append(name)
+    return "".join(text.replace(" it ", f" {' and '.join(of)} ") for text, of in advice.items())
 
 
 def advised(self: Any, name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.exceptions import shortened, shown
+from skdp.exceptions import ENCODE, IN_POLARS, OF_COLUMNS, shortened, shown
 from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
@@ -282,7 +282,7 @@ def as_feature_names(names: list[Any] | None) -> list[str] | None:
 def flaw_of_columns(X: Any) -> str:
     """Return an error text about columns whose dtypes are no real numbers; "" if there are none."""
     bad = {str(name): kind for name, kind in types_of(X) if kind}
-    return f"X has columns that are no real numbers. {text_of_kinds(bad)}" * bool(bad)
+    return f"X has columns that are no real numbers. {text_of_kinds(bad, X=X)}" * bool(bad)
 
 
 def types_of(X: Any) -> list[tuple[Any, str]]:
@@ -355,39 +355,8 @@ def _kind_of_type(dtype: Any) -> str:
 # ------------------------------
 # For errors: what columns contain instead of finite numbers, and how to convert them.
 
-_OF_POLARS = (
-    " Polars has (X['name'].str.to_date() - datetime.date(2000, 1, 1)).dt.total_days(), and "
-    "X['name'].cast(float, strict=False)."
-)
-_ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransformer of a DPPipeline"
 #: Advice to the user, by what a column contains instead of finite numbers.
-CURES = {
-    "NaN": MISSING["X"],
-    "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does.",
-    "dates or durations": TIMES,
-    "categories": f"{_ENCODE}.",
-    "texts": (
-        f"{_ENCODE}. Of numbers, pandas.read_csv(path, decimal=',') reads decimal commas, "
-        "thousands=',' commas between thousands, and "
-        "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce') makes gaps of "
-        "other texts. Of dates pass (pandas.to_datetime(X['name'], utc=True) - "
-        f"pandas.Timestamp('2000-01-01', tz='UTC')).dt.days.{_OF_POLARS} "
-        "Leave other texts out, as X.drop(columns=['name'])."
-    ),
-    "complex numbers": (
-        "Make two columns of each, by numpy.real and numpy.imag, as "
-        "numpy.hstack([X.real, X.imag]) does of an array."
-    ),
-    "booleans and gaps": (
-        "Pass X['name'].astype('boolean'), whose gaps are filled like gaps of numbers; or "
-        "encode them by OneHotEncoder(categories=[[False, True]], handle_unknown='ignore')."
-    ),
-    "objects": (
-        "Make columns of numbers of them, as numpy.stack(list(X['name'])) does of lists of one "
-        "length, or leave them out, as X.drop(columns=['name'])."
-    ),
-}
-CURES["texts and gaps"] = CURES["texts"]
+CURES = {"NaN": MISSING["X"], **OF_COLUMNS}
 # The kind of a column if only its dtype `object` is known, and not its entries.
 _OBJECTS = "texts, categories or objects"
 CURES[_OBJECTS] = f"{CURES['texts']} Booleans as objects take X['name'].astype('boolean')."
@@ -465,10 +434,15 @@ def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str,
 
 
 def text_of_kinds(
-    kinds: Mapping[str, str], text: str = "", cures: Mapping[str, str] = CURES
+    kinds: Mapping[str, str], text: str = "", cures: Mapping[str, str] = CURES, X: Any = None
 ) -> str:
-    """Describe columns by their kinds, and add the advice that `text` does not give already."""
+    """Describe columns by their kinds, and add the advice that `text` does not give already.
+
+    The advice is for the library of X.
+    """
     sentences = []
+    others = IN_POLARS if type(X).__module__.startswith("polars.") else {}
+    known = {str(name): name for name in names_of(X) or ()}
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name in kinds if kinds[name] == kind]
         who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
@@ -477,13 +451,19 @@ def text_of_kinds(
         if advice in text:
             continue
         text += advice
-        one_column, other_columns = f"X[{names[0]!r}]", f"X.drop(columns={names})"
-        if names[0].isdigit():  # columns of an array, to which the advice for polars does not apply
-            one_column = f"pandas.Series(X[:, {names[0]}])"
-            other_columns = f"numpy.delete(X, {[*map(int, names)]}, axis=1)"
-            advice = advice.replace(_OF_POLARS, "")
-        advice = advice.replace("X.drop(columns=['name'])", other_columns)
-        sentences.append(advice.replace("X['name']", one_column).replace("'name'", repr(names[0])))
+        labels, more = [known.get(name, name) for name in names], ", ..." * (len(names) > 1)
+        column, dropped = f"X[{labels[0]!r}]", f"X.drop(columns={labels})"
+        if not known and names[0].isdigit():  # columns of an array
+            column = f"pandas.Series(X[:, {names[0]}])"
+            dropped = f"numpy.delete(X, {[*map(int, names)]}, axis=1)"
+            advice = advice.replace(ENCODE, "Encode them in pandas.DataFrame(X).infer_objects()")
+        advice = advice.replace("X.drop(columns=['name'])", dropped)
+        for part, other in others.items():
+            advice = advice.replace(part, other)
+        advice = advice.replace("'b']]", f"'b']{more}]").replace(
+            ", ['name'])", f", ['name'{more}])"
+        )
+        sentences.append(advice.replace("X['name']", column).replace("'name'", repr(labels[0])))
     return " ".join(sentences)
 
 

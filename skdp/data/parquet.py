@@ -138,13 +138,13 @@ def _types(
             kind = types[name] = kind.value_type
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
         if not any(is_taken(kind) for is_taken in accepted):
-            taken, hint = "strings" if name in lists else _TAKEN[name == y], ""
+            taken = "strings" if name in lists else _TAKEN[name == y]
+            hint = "convert it in the file, or name other columns"
             if not takes_texts and (pa.types.is_dictionary(kind) or _is_text(kind)):
-                hint = ", or pass its categories, or name it in columns, for a ColumnTransformer"
-            raise ValueError(
-                f"{path}: column {name!r} is {kind}, but must be {taken}: convert it in the file"
-                f"{hint}, or name other columns."
-            )
+                hint = f"if it is the response or label, pass y={name!r}; " * (y is None)
+                hint += f"if it is a feature, categories={{{name!r}: [...]}}, or "
+                hint += f"columns=[{name!r}, ...] for a ColumnTransformer; else name other columns"
+            raise ValueError(f"{path}: column {name!r} is {kind}, but must be {taken}: {hint}.")
     if not names:
         raise ValueError(f"{path} has no columns of features.")
     return types

@@ -1,6 +1,6 @@
 """People as units: a person counts once in every sum, whatever number of rows the person has."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -123,8 +123,11 @@ def sample_weight_of(people: People | None, rows: slice) -> np.ndarray | None:
     return None if people is None else people.weights[rows]
 
 
-def people_of(users: Any, rows: Any, unit: Any) -> People | None:
-    """Return the people of rows, if users are the unit; refuse `users` with another unit."""
+def people_of(users: Any, rows: Any, unit: Any, steps: Sequence[str] = ()) -> People | None:
+    """Return the people of rows, if users are the unit; refuse `users` with another unit.
+
+    The error names the private `steps` of a pipeline, which need this unit.
+    """
     is_user = isinstance(unit, str) and unit == "user"
     if users is None:
         if is_user:
@@ -135,9 +138,9 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
         return None
     if not is_user:
         raise ValueError(
-            f"users is for privacy_unit='user', got privacy_unit={unit!r}: pass "
-            "privacy_unit='user'. If the estimator has no such unit, leave users out, and make one "
-            "row for each person."
+            f"users is for privacy_unit='user', got privacy_unit={unit!r}: pass privacy_unit='user'"
+            f"{' to ' * bool(steps)}{' and '.join(steps)}. Without such a unit, leave users out, "
+            "and make one row for each person."
         )
     users = ids_in_memory(users)
     is_list = isinstance(users, list | tuple) and len(users) > 0

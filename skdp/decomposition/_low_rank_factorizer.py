@@ -49,6 +49,7 @@ _N_DENSE_COPIES = 4  # not tuned
 # Number of extra columns of a basis, for a promised change: with two, an iteration hardly ever
 # misses a component.
 _OVERSAMPLES = 2  # not studied
+_TABLE = "pass skdp.interactions.interaction_table(X, items=catalog).X."  # not tuned
 
 
 @with_parameters
@@ -199,6 +200,10 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
     random_state: Any = None
 
     def _spec_of(self, shape: tuple[int, int], **facts: Any) -> _spec.MatrixSpec:
+        if {"user", "item"} <= {*(facts.get("names") or ())} and shape[1] <= 3:
+            raise ValueError(
+                f"X has a column 'user' and a column 'item', and must be their table: {_TABLE}"
+            )
         facts |= {"releases_mean": False, "releases_total": False}
         facts["solver"] = self._chosen_solver(shape)
         if self._is_promised and self.delta > 0 and self.n_oversamples == "auto":
@@ -219,6 +224,9 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
 
     def _warnings(self, spec: _spec.AnySpec, plan: Plan) -> Iterator[str]:
         unit = spec.unit
+        # So many rows of three columns may be triples.
+        if isinstance(unit, ResolvedEntry) and spec.shape[1] == 3 and spec.shape[0] >= 100:
+            yield f"X has 3 columns. If these are users, items and ratings, {_TABLE}"
         is_rating = isinstance(unit, ResolvedEntry) and unit.keep_zeros and unit.lower > 0
         if is_rating and self.missing == "zero":
             yield (

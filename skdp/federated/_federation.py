@@ -601,6 +601,12 @@ class Federation:
         agreement = self._agreement
         if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
             raise TypeError(f"parts must be a list of owners' rows, got {type(parts).__name__}.")
+        if len(shape := tuple(getattr(parts, "shape", ()))) == 2:
+            n, got = agreement.n_owners, f"{type(parts).__name__} of {shape[0]} rows"
+            raise ValueError(
+                f"parts must be a list with the rows of each of the {n} owners, got {got}: pass "
+                f"[X[i::{n}] for i in range({n})], and y likewise."
+            )
         if len(parts) != agreement.n_owners:
             raise ValueError(f"parts must be of {agreement.n_owners} owners, got {len(parts)}.")
         if y is not None and len(y) != len(parts):

@@ -11,7 +11,7 @@ from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from skdp.exceptions import BudgetError, LedgerError, shown
+from skdp.exceptions import NEW_LEDGER, BudgetError, LedgerError, shown
 from skdp.ledger._database import connected, insert, new_file, rows_of
 from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.plan import largest_epsilon
@@ -222,7 +222,8 @@ def open_file(path: str, *, writes: bool = False) -> AbstractContextManager[sqli
     if not os.path.exists(path):
         raise LedgerError(
             f"There is no ledger at {path!r}. A missing file is no unspent budget: restore the "
-            "file or, for data that no fit has used, make one by PrivacyLedger.create."
+            "file or, for data that no fit has used, make one by "
+            f"{NEW_LEDGER}."
         )
     return connected(path, partial(_failed, path), writes=writes)
 

@@ -338,7 +338,9 @@ def given_classes(classes: Any) -> np.ndarray:
     reason = "It has fewer than two labels, or one twice: pass each once, as ['no', 'yes']."
     try:
         if not checks.redact_errors(np.ndim)(classes):
-            raise ValueError(f"Pass [0, 1] or the like, got {type(classes).__name__}.")
+            raise ValueError(
+                f"Pass each, as ['no', 'yes'] or [0, 1], got {type(classes).__name__}."
+            )
         labels = np.unique(checked_labels(classes))
         if 2 <= len(labels) == len(classes):
             return labels
@@ -363,12 +365,12 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
             "OutputCodeClassifier classes=[-1, 1]."
         )
     used = classes_or_codes(known, labels)
-    if used is not known and not np.isnan(as_numbers_or_nan(known)).all():
-        raise ValueError(
-            "y has whole numbers, and classes has strings that are numbers, too: pass numbers as "
-            "classes if y has labels; if it has their codes, pass "
-            f"classes=list(range({len(known)}))."
-        )
+    numbers = as_numbers_or_nan(known)
+    if used is not known and not np.isnan(numbers).all():
+        cure = f"classes={[*range(len(known))]}"
+        if not np.array_equal(np.sort(numbers), used):
+            cure = f"classes=[int(one) for one in classes]; or, if y has codes of classes, {cure}"
+        raise ValueError(f"y has whole numbers, but classes has texts: pass {cure}.")
     return used
 
 

@@ -509,7 +509,9 @@ class PrivateScore:  # numpydoc ignore=PR02
 
     def __repr__(self) -> str:
         clipped = f", losses clipped at {self.level:.4g}" * (self.level != 1)
-        return f"PrivateScore: {self.value:.4g} +- {self.std:.2g}{clipped}\n{self.privacy_spent!r}"
+        found = f"PrivateScore: {self.value:.4g} +- {self.std:.2g}{clipped}"
+        rows = "for rows that are not in the fit; else the costs of fit and score add up"
+        return f"{found}\n{rows}\n{self.privacy_spent!r}"
 
 
 @named

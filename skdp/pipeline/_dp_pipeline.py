@@ -398,7 +398,7 @@ class DPPipeline(
             try:
                 made = super()._applied(name, mapped, *more)
             except Exception as error:
-                if hasattr(X, "iloc"):
+                if hasattr(X, "iloc") and "feature names" not in str(error):
                     error.add_note(_UNSEEN if "unknown categories" in str(error) else _DTYPES)
                 raise
             if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index

@@ -560,11 +560,11 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
         if flaw:
             kinds = containers.kinds_of(own, own_names, allow_nan=allow_nan)
             flaw += _hint_of_objects(own)
-            yield _explained(f"Step {path!r}", flaw, inner, kinds, own_names, is_single=is_single)
+            yield _explained(own, f"Step {path!r}", flaw, inner, kinds, own_names, is_single)
 
 
 def _explained(
-    what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
+    rows: Any, what: str, flaw: str, part: Any, kinds: Any, names: list[str], is_single: bool
 ) -> str:
     """Return the error text of a part of a ColumnTransformer, with the columns that it refuses.
 
@@ -589,7 +589,7 @@ def _explained(
     elif tags and tags[0].allow_nan:
         refused -= {"NaN"}
     if kinds := {name: kind for name, kind in kinds.items() if kind in refused}:
-        return f"{what} refuses its rows. {containers.text_of_kinds(kinds, cures=cures)}"
+        return f"{what} refuses its rows. {containers.text_of_kinds(kinds, cures=cures, X=rows)}"
     return f"{flaw} It is about columns: {shortened(names)}."
 
 

@@ -134,7 +134,8 @@ def prepare(
     steps = composition.steps_of(given)
     users = ids_in_memory(users)  # read once, for all fits
     unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
-    people = None if is_plan_only else people_of(users, X, unit)
+    private = [step.name for step in steps if step.is_private and step.name]
+    people = None if is_plan_only else people_of(users, X, unit, private)
     if people is not None and isinstance(X, RowBlocks):
         # Steps map each block alone, without knowing which entries of `users` belong to its rows.
         raise ValueError(

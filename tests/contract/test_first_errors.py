@@ -1,9 +1,12 @@
 """What a new user does wrong: each error names the parameter or column, the kind and a cure."""
 
+import datetime
+import re
 from io import StringIO
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
@@ -55,6 +58,13 @@ TEXTS = ["tea", "some jam"] * (N // 2)
 SPELLED = make_dp_pipeline(CountVectorizer(vocabulary=["jam", "tea"]), CLASSIFIER)
 
 
+CODES = (Y == "yes").astype(int)
+DAYS = [datetime.date(2020, 1, 1), datetime.date(2021, 5, 17)] * (N // 2)
+POLARS = pl.DataFrame({"age": X[:, 0], "town": ["A", "B"] * (N // 2), "day": DAYS})
+TRIPLES = pd.DataFrame({"user": np.arange(120) % 60, "item": np.arange(120) // 60, "rating": 4})
+RATED = DPLowRankFactorizer(1, privacy_unit=skdp.units.Entry((1, 5)), missing="middle")
+
+
 def fitted(rows=NUMBERS):
     return clone(MODEL).set_params(epsilon=np.inf).fit(rows, Y)
 
@@ -97,11 +107,47 @@ SHOWN = {
     ),
     "classes as a text": (
         lambda: DPLogisticRegression(classes="yes").fit(X, Y),
-        r"classes must be a list .* Pass \[0, 1\] or the like, got str",
+        r"classes must be a list .* Pass each, as \['no', 'yes'\] or \[0, 1\], got str",
     ),
     "how many classes": (
         lambda: DPLogisticRegression(classes=2).fit(X, Y),
         "classes must be a list .* got int",
+    ),
+    "texts of the labels as classes": (
+        lambda: DPLogisticRegression(classes=["0", "1"]).fit(X, CODES),
+        r"^y has whole numbers, but classes has texts: pass classes=\[0, 1\]\.$",
+    ),
+    "texts of other labels as classes": (
+        lambda: DPLogisticRegression(classes=["1", "2", "3"]).fit(X, CODES + 1),
+        r"\[int\(one\) for one in classes\]; or, .* codes of classes, classes=\[0, 1, 2\]\.$",
+    ),
+    "texts before a scaler": (
+        lambda: MODEL.fit(FRAME, Y),
+        r"^Column town holds texts\. Encode them by ColumnTransformer\(\[.*\['town'\]\)\], rem",
+    ),
+    "a text and a date of polars": (
+        lambda: DPCovariance().fit(POLARS),
+        r"^Column town holds .* X\.drop\(\['town'\]\)\. Column day holds .*\(X\['day'\]\.cast\(",
+    ),
+    "users of steps for records": (
+        lambda: MODEL.fit(X, Y, users=np.arange(N)),
+        "got privacy_unit='record': pass privacy_unit='user' to dpstandardscaler and dplogisticr",
+    ),
+    "rows of an estimator without marginals": (
+        lambda: DPCovariance().fit(NUMBERS).sample(9),
+        r"^sample needs .* DPCovariance\(marginals=True, bounds=\{'age': \(18, 90\), \.\.\.\}\): ",
+    ),
+    "marginals without bounds": (
+        lambda: DPCovariance(marginals=True).fit(X),
+        r"needs bounds .*, as DPCovariance\(marginals=True, .*, of an array \[\(18, 90\), ",
+    ),
+    "all rows in place of parts": (
+        lambda: Federation(SCALER, n_rows=N, n_features=3, owners=2).fit(X),
+        r"of each of the 2 owners, got ndarray of 40 rows: pass \[X\[i::2\] for i in range\(2\)\]",
+    ),
+    "triples in place of a table": (
+        lambda: DPLowRankFactorizer(1).fit(TRIPLES),
+        r"^X has a column 'user' and a column 'item', .* skdp\.interactions\.interaction_table\(",
     ),
     "no rows": (lambda: SCALER.fit(None), "Pass rows: an array, a data frame"),
     "a dict": (lambda: SCALER.fit({"age": [1.0]}), r"Pass pandas.DataFrame\(X\)"),
@@ -178,7 +224,7 @@ SHOWN = {
     ),
     "columns in another order": (
         lambda: fitted().predict(NUMBERS[["visits", "income", "age"]]),
-        r"same order as they were in fit\. Pass X\[list\(model\.feature_names_in_\)\]",
+        r"same order as they were in fit\. Pass X\[list\(model\.feature_names_in_\)\]\.$",
     ),
     "a single row": (
         lambda: fitted(X).predict(NUMBERS.iloc[0]),
@@ -339,15 +385,19 @@ SHOWN = {
     ),
     "a parameter of scikit-learn": (
         lambda: DPLogisticRegression(C=1.0),
-        r"keyword argument 'C'\. Leave it out: the noise decides .* It takes classes",
+        r"keyword argument 'C'\. Leave C out: the noise decides .* It takes classes",
+    ),
+    "two parameters of scikit-learn": (
+        lambda: DPLogisticRegression(C=1.0, max_iter=9, penalty="l2"),
+        r"arguments 'C', 'max_iter', 'penalty'\. Leave C and penalty out: .* Leave max_iter out: ",
     ),
     "folds of a private search": (
         lambda: DPGridSearch(MODEL, {}, cv=5),
-        "'cv'. Leave it out: candidates are judged on the rows",
+        "'cv'. Leave cv out: candidates are judged on the rows",
     ),
     "weights of records": (
         lambda: MODEL.fit(X, Y, dplogisticregression__sample_weight=X[:, 0]),
-        "Leave it out: each record counts once, and class_weight .* It takes X, y, users",
+        "Leave sample_weight out: each record counts once, and .* It takes X, y, users",
     ),
     "ratings that are missing": (
         lambda: DPLowRankFactorizer(2, privacy_unit=skdp.units.Entry((1, 9))).fit(GAPS),
@@ -355,7 +405,7 @@ SHOWN = {
     ),
     "weights in a score": (
         lambda: fitted().score(NUMBERS, Y, sample_weight=X[:, 0]),
-        r"DPPipeline\.score: .*'sample_weight'\. Leave it out: each record counts once",
+        r"DPPipeline\.score: .*'sample_weight'\. Leave sample_weight out: each record counts once",
     ),
     "rows before the model": (
         lambda: private_score(X, Y, CLASSIFIER),
@@ -399,6 +449,14 @@ SHOWN = {
         lambda: PrivacyLedger(epsilon=4.0),
         r"PrivacyLedger\.__init__: .*'path'\. PrivacyLedger\.create\(path, dataset=.* makes one",
     ),
+    "a ledger that there is not": (
+        lambda: PrivacyLedger("nowhere"),
+        r"one by PrivacyLedger\.create\(path, dataset='a name', epsilon=4\.0, delta=1e-6\)\.$",
+    ),
+    "a ledger without limits": (
+        lambda: PrivacyLedger.create("nowhere"),
+        r"missing required arguments: 'dataset', 'epsilon', 'delta'\. Pass all, as Priv",
+    ),
     "a limit by its place": (
         lambda: PrivacyLedger.create("file", "people", 4.0, 1e-6),
         r"PrivacyLedger\.create\(path, dataset=\.\.\., epsilon=\.\.\., delta=\.\.\.\)\. It takes",
@@ -409,7 +467,7 @@ SHOWN = {
     ),
     "numbers with commas": (
         lambda: CLASSIFIER.fit(FRAME.assign(town="1,5"), Y),
-        r"Column town holds texts\..*decimal=','\) reads decimal commas, .*to_numeric\(X\['town",
+        r"Column town holds texts\..*read_csv\(path, decimal=','\) or pandas.to_numeric\(X\['town",
     ),
     "responses with commas": (
         lambda: DPLinearRegression().fit(X, ["1,5"] * N),
@@ -454,7 +512,7 @@ SHOWN = {
     ),
     "an entry that is no number among numbers": (
         lambda: DPStandardScaler(bounds=ends()).fit(NUMBERS.assign(age=MIXED)),
-        r"Column age holds texts.* and pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
+        r"Column age holds texts.* or pandas\.to_numeric\(X\['age'\]\.astype\(str\)\.str\.strip",
     ),
     "ids of users and items as features": (
         lambda: DPTraceRegressor(rank=2).fit(NUMBERS[["age", "income"]].astype(int), X[:, 0]),
@@ -498,7 +556,7 @@ SHOWN = {
         lambda: SCALER.fit(
             RowBlocks.from_partitions([lambda: NUMBERS.assign(age=pd.Timestamp("2020"))], [N], 3)
         ),
-        "Column age holds dates or durations.* Convert them first",
+        "Column age holds dates or durations. Make days of dates, by ",
     ),
     "how many rows in blocks": (
         lambda: len(RowBlocks.from_partitions([lambda: X], [N], 3)),
@@ -570,11 +628,11 @@ SHOWN = {
     ),
     "a cache of a pipeline": (
         lambda: make_dp_pipeline(SCALER, CLASSIFIER, memory="cache"),
-        r"^make_dp_pipeline: .*'memory'\. Leave it out: .* It takes steps, epsilon",
+        r"^make_dp_pipeline: .*'memory'\. Leave memory out: .* It takes steps, epsilon",
     ),
     "a unit of a pipeline": (
         lambda: make_dp_pipeline(SCALER, CLASSIFIER, privacy_unit="user"),
-        r"'privacy_unit'\. Pass it to each private step of a pipeline\.",
+        r"'privacy_unit'\. Pass privacy_unit to each private step of a pipeline\.",
     ),
     "bounds of a classifier": (
         lambda: DPLogisticRegression(bounds=PAIR),
@@ -629,6 +687,10 @@ TOLD = {
     "a response_bound far too small": (
         lambda: DPLinearRegression(response_bound=0.1).fit(MANY, MANY["income"]),
         r"half of the responses are at response_bound=0\.1, .* pass a larger response_bound",
+    ),
+    "triples of an array": (
+        lambda: RATED.fit(TRIPLES.to_numpy()),
+        r"^X has 3 columns\. If these are users, items and ratings, .*interaction_table\(X, items=",
     ),
     "an epsilon of what is searched": (
         lambda: DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}).fit(X, Y),
@@ -718,6 +780,54 @@ def test_cures_that_are_shapes_work():
     assert str(words.plan(N, like=["any text"])) == str(by_size)
     dense = OneHotEncoder(categories=[["A", "B"]], sparse_output=False)
     make_dp_pipeline(dense, DPStandardScaler()).fit(FRAME[["town"]])
+
+
+def cures_of(call, *patterns):
+    """Return pieces of code of an error text, with the categories of the table."""
+    with pytest.raises((TypeError, ValueError, skdp.exceptions.LedgerError)) as refused:
+        call()
+    text = str(refused.value).replace("'a', 'b'", "'A', 'B'")
+    return [re.search(pattern, text).group() for pattern in patterns]
+
+
+CODED = r"ColumnTransformer\(.*passthrough'\)"
+
+
+def test_cures_of_texts_and_dates_work():
+    own = {**globals()}
+    (pandas,) = cures_of(lambda: MODEL.fit(FRAME, Y), CODED)
+    coded = make_dp_pipeline(eval(pandas, own), DPStandardScaler(), CLASSIFIER)
+    assert coded.fit(FRAME, Y)[-1].coef_.shape == (1, 5)
+    array = FRAME.to_numpy(dtype=object)
+    (typed,) = cures_of(lambda: MODEL.fit(array, Y), r"pandas\.DataFrame.*objects\(\)")
+    typed = eval(typed, {"pandas": pd, "X": array})
+    (by_number,) = cures_of(lambda: MODEL.fit(typed, Y), CODED)
+    coded = make_dp_pipeline(eval(by_number, own), DPStandardScaler(), CLASSIFIER)
+    assert coded.fit(typed, Y)[-1].coef_.shape == (1, 5)
+    two = FRAME.assign(plan=FRAME["town"])
+    (of_two,) = cures_of(lambda: MODEL.fit(two, Y), CODED)
+    assert "categories=[['A', 'B'], ...]" in of_two
+    assert "['town', ...])]" in of_two
+    patterns = CODED, r"X\.drop\(\['town'\]\)", r"\(X\['day'\]\.cast.*total_days\(\)"
+    coded, dropped, days = cures_of(lambda: DPCovariance().fit(POLARS), *patterns)
+    mended = POLARS.with_columns(eval(days, {**own, "X": POLARS, "polars": pl}))
+    assert mended["day"].to_list()[:2] == [7305, 7807]
+    assert eval(dropped, {"X": mended}).columns == ["age", "day"]
+    model = make_dp_pipeline(eval(coded, own), DPCovariance())
+    assert model.fit(mended)[-1].covariance_.shape == (4, 4)
+
+
+def test_cures_of_parts_of_triples_and_of_ledgers_work(tmp_path):
+    federation = Federation(SCALER, n_rows=N, n_features=3, owners=2)
+    (parts,) = cures_of(lambda: federation.fit(X), r"\[X\[i::2\].*\(2\)\]")
+    assert federation.fit(eval(parts, {"X": X})).mean_.shape == (3,)
+    of_table = r"skdp\.interactions\.interaction_table\(X, .*\)\.X"
+    (table,) = cures_of(lambda: RATED.fit(TRIPLES), of_table)
+    table = eval(table, {"skdp": skdp, "X": TRIPLES, "catalog": [0, 1]})
+    assert RATED.fit(table).components_.shape == (1, 2)
+    (made,) = cures_of(lambda: PrivacyLedger("nowhere"), r"PrivacyLedger\.create\(.*\)")
+    ledger = eval(made, {"PrivacyLedger": PrivacyLedger, "path": tmp_path / "new"})
+    assert ledger.remaining() == pytest.approx(4.0)
 
 
 def test_the_cure_for_a_column_of_numbers_and_texts_loses_the_texts_alone():

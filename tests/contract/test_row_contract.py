@@ -123,7 +123,7 @@ BAD_DATA = {
         RowBlocks(lambda: [X[:5], sparse.csr_array(X[5:])], X.shape),
         "dense or sparse as the first",
     ),
-    "text": (np.full((500, 12), "secret"), "could not convert string to float"),
+    "text": (np.full((500, 12), "secret"), "9 and 2 more hold texts"),
     "generator": ((row for row in X), "must be a string or a real number"),
 }
 BAD_PARAMETERS = {

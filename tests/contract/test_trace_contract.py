@@ -236,7 +236,7 @@ BAD_X = {
         "Input X contains infinity",
     ),
     "no matrices of rank one": (TASKS[:0], "0 sample"),
-    "text": (np.full(X.shape, "secret"), "could not convert string to float"),
+    "text": (np.full(X.shape, "secret"), "hold texts"),
     "4-D": (X[..., np.newaxis], "dim 4"),
     "nothing": (None, "Expected 2D array|got None|NoneType"),
     "lists of different lengths": ([[[1.0, 2.0], [3.0]]] * N, "inhomogeneous"),

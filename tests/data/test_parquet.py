@@ -101,8 +101,11 @@ def test_numbers_are_taken(tmp_path, kind):
 
 
 REFUSED = {
-    "string": (["p", "q", "r"], "string, .*: convert it in the file"),
-    "categories": (pd.Categorical(["p", "q", "p"]), "dictionary<.*: convert it in the file"),
+    "string": (["p", "q", "r"], "string, .*: if it is the response or label, pass y='column'; if"),
+    "categories": (
+        pd.Categorical(["p", "q", "p"]),
+        "dictionary<.*: if it is the response or label",
+    ),
     "binary": ([b"p", b"q", b"r"], "binary"),
     "decimal": ([Decimal("1.5")] * 3, "decimal128.*: convert it in the file"),
     "time": ([MOMENT] * 3, "timestamp.*: convert it in the file"),
@@ -324,7 +327,7 @@ def test_categories_are_numbered_by_the_caller_in_every_file(tmp_path):
         ({"t": ["Riga", 1]}, "must be a list of strings"),
         ({"town": TOWNS}, "categories has 'town', which is no feature of"),
         ({"n": TOWNS}, "column 'n' is int64, but must be strings"),
-        ({}, "column 't' is string, but must be .* or pass its categories"),
+        ({}, "column 't' is string, but must be .*, categories=\\{'t': \\[\\.\\.\\.\\]\\}"),
     ],
 )
 def test_categories_are_checked(tmp_path, categories, error):

@@ -153,7 +153,7 @@ def test_a_private_score_takes_the_labels_of_rows_in_parts(paths):
 def test_what_encodes_no_texts_refuses_them(kind, paths):
     rows = data_of(kind, 200, paths)
     classify = DPLogisticRegression(classes=["no", "yes"])
-    encode = r"Columns town, note hold texts.* in a ColumnTransformer of a DPPipeline"
+    encode = r"Columns town, note hold texts.* Encode them by ColumnTransformer"
     for model in (classify, DPPipeline([("scale", DPStandardScaler()), ("classify", classify)])):
         with pytest.raises(ValueError, match=encode):
             model.fit(*rows)
@@ -168,5 +168,5 @@ def test_lists_are_of_all_columns_of_texts_or_of_none(paths):
     file = paths / f"{N}.parquet"
     with pytest.raises(ValueError, match="categories must have all columns of texts"):
         RowBlocks.from_parquet(file, FEATURES, categories={"town": ["Riga"]})
-    with pytest.raises(ValueError, match="or name it in columns, for a ColumnTransformer"):
+    with pytest.raises(ValueError, match=r"or columns=\['town', \.\.\.\] for a ColumnTransformer"):
         RowBlocks.from_parquet(file, y="label")
