@@ -578,7 +578,7 @@ def toward_prior(
 
 
 # The location of a column is unknown if the noise in its mean exceeds this fraction of its scale.
-_MOST_NOISE = 0.3  # benchmarks/sweep/sweep.md, job "regression"
+_MOST_NOISE = 0.22  # benchmarks/covariance/covariance.md, "Where a target lies"
 
 
 def located(

@@ -343,8 +343,21 @@ def test_constants_beside_rare_values_have_no_coefficient(value):
 def test_a_tail_beside_the_bulk_counts_in_the_scale_of_responses():
     fractions = np.zeros(N_POWERS)
     fractions[[0, 1, 38, 40, 42, 43, 46, 70]] = 0.2, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1
-    found = np.flatnonzero(_visible_bins(fractions, 0.15, 0.08))
+    found = np.flatnonzero(_visible_bins(fractions, 0.15, 0.0267))
     np.testing.assert_array_equal(found, [0, 38, 40, 42, 43])
+
+
+def test_a_long_tail_that_noise_hides_in_each_bin_counts_in_the_scale_of_responses():
+    fractions, noise_std = np.zeros(N_POWERS), 0.02
+    fractions[[39, 40]] = 0.3
+    fractions[44:52] = 0.05
+    # Eight bins have 20 standard deviations of noise together, more than 6 times the root of 8.
+    found = np.flatnonzero(_visible_bins(fractions, 6 * noise_std, noise_std))
+    np.testing.assert_array_equal(found, [39, 40, *range(44, 52)])
+    # The bins of all responses are visible, so that no other bin is merged.
+    fractions[[39, 40]] = 0.5
+    found = np.flatnonzero(_visible_bins(fractions, 6 * noise_std, noise_std))
+    np.testing.assert_array_equal(found, [39, 40])
 
 
 @pytest.mark.parametrize(("n_hidden", "epsilon", "is_told"), [(3, 1, 0), (5, 1, 1), (3, 0.05, 1)])

@@ -169,8 +169,10 @@ _HIDDEN_SIZE = 0.6
 # deviations of the noise on. That is less than for other bins, as noise rarely fills one of so few.
 # benchmarks/least_squares/made_up.md
 _NEAR, _CLEAR_OF_NEAR = 2, 3.0
-# If no bin of a histogram is visible, up to this many neighboring bins are merged. Not studied.
-_MOST_BINS = 8
+# Visible bins surely lack responses if their sum is `_LACKING` standard deviations of its noise
+# below the number of all responses. Up to `_MOST_BINS` neighbors are then merged.
+# benchmarks/least_squares/made_up.md, "Tails that noise hides"
+_LACKING, _MOST_BINS = 4.0, 8
 # Least estimate of the fraction of responses that differ from the center; not studied.
 _LEAST_FRACTION = 0.02
 
@@ -222,7 +224,7 @@ def release_spread(
     # The edge is high, as one empty bin of large sizes that noise fills would decide the result.
     noise_std /= n_units
     edge = noise_std * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
-    fractions = _visible_bins(released[0] / n_units, edge, _CLEAR_OF_NEAR * noise_std)
+    fractions = _visible_bins(released[0] / n_units, edge, noise_std)
     largest = int(np.flatnonzero(fractions).max(initial=0))
     # The first bin has zeros, such as centered constants, so it must give no warning.
     top = POWERS[[max(largest, 1)]]
@@ -241,12 +243,13 @@ def release_spread(
     return Spread(LEAST_SPREAD, off_center, is_guess=True)
 
 
-def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.ndarray:
-    """Set bins that may be noise to 0; if only the first bin, of zeros, is left, merge bins.
+def _visible_bins(fractions: np.ndarray, edge: float, noise_std: float) -> np.ndarray:
+    """Set bins that may be noise to 0.
 
-    A bin above `edge` is visible. Beside a visible bin, `near_edge` suffices: otherwise long tails
-    would seem short. Merged bins may show few responses of different sizes, which noise hides in
-    each single bin.
+    A bin above `edge` is visible. Beside a visible bin, `_CLEAR_OF_NEAR` standard deviations of
+    noise suffice: otherwise long tails would seem short. If visible bins surely lack responses,
+    these lie in other bins, although noise hides them in each one. Neighbors are then merged, and
+    are visible if their sum stands out.
     """
     is_visible, is_wider = np.zeros(len(fractions), dtype=bool), fractions > edge
     while (is_visible != is_wider).any():
@@ -254,17 +257,24 @@ def _visible_bins(fractions: np.ndarray, edge: float, near_edge: float) -> np.nd
         # The first bin, of zeros, has no neighbors.
         is_bulk = np.append(False, is_visible[1:])
         is_near = np.convolve(is_bulk, np.ones(2 * _NEAR + 1), "same") > 0.5
-        is_wider = is_visible | (is_near & (fractions > near_edge))
-    visible = np.where(is_visible, fractions, 0.0)
-    width = 2
-    while not visible[1:].any() and width <= _MOST_BINS:
-        sums = np.convolve(fractions[1:], np.ones(width), "valid")
+        is_wider = is_visible | (is_near & (fractions > _CLEAR_OF_NEAR * noise_std))
+    visible, width = np.where(is_visible, fractions, 0.0), 1
+    while width <= _MOST_BINS and _lacks_responses(visible, noise_std):
+        hidden = np.where(visible > 0, 0.0, fractions)
+        sums = np.convolve(hidden[1:], np.ones(width), "valid")
         first = 1 + int(sums.argmax())
         if sums.max() > edge * math.sqrt(width):
-            part = np.maximum(fractions[first : first + width], 0.0)
-            visible[first : first + width] = part * sums.max() / part.sum()
-        width *= 2
+            part = np.maximum(hidden[first : first + width], 0.0)
+            visible[first : first + width] += part * sums.max() / part.sum()
+        else:
+            width *= 2
     return visible
+
+
+def _lacks_responses(visible: np.ndarray, noise_std: float) -> bool:
+    """Return whether visible bins have too few responses to be explained by noise."""
+    noise_of_sum = noise_std * math.sqrt(np.count_nonzero(visible))
+    return bool(1 - visible.sum() > _LACKING * noise_of_sum)
 
 
 def count_by_power(values: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
