@@ -125,7 +125,7 @@ def prepare(
         # A fitted encoder would store this dtype, and so publish the length.
         raise ValueError(
             "X is an array of bytes, whose dtype has the length of the longest text: pass "
-            "numpy.char.decode(X), and texts as categories."
+            "numpy.char.decode(X), and the categories of encoders as texts."
         )
     is_plan_only = n_planned is not None
     targets = X.y if isinstance(X, RowParts) and not is_plan_only else y

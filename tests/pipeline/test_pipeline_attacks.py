@@ -376,7 +376,7 @@ def test_no_fitted_encoder_has_the_length_of_the_longest_bytes(step):
     told = {str(refusal_of(make_dp_pipeline(step, PCA), rows).value) for rows in given}
     assert told == {
         "X is an array of bytes, whose dtype has the length of the longest text: pass "
-        "numpy.char.decode(X), and texts as categories."
+        "numpy.char.decode(X), and the categories of encoders as texts."
     }
     texts = [np.char.decode(rows) for rows in BYTES]
     models = [make_dp_pipeline(step, PCA, random_state=SEED).fit(rows) for rows in texts]

@@ -383,8 +383,8 @@ _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With more than `_MANY` records per feature, steps tend to end too early. So the momentum is then
 # at least 1 - c / s, where c is `_LESS_OF_TWO` for two classes and `_LESS_OF_MORE` for more. Here s
-# is the strength divided by the number of classes minus 1, times the curvature of the loss
-# relative to that for equally frequent classes.
+# is the strength divided by the number of classes minus 1, times the curvature of the loss, times
+# the number of classes.
 _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
 # With two classes, a rare class lowers the curvature of the loss, and so raises the momentum. For
 # the momentum, the relative curvature is at least `_SHOWN` / s, with the s above.
