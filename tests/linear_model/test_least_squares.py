@@ -360,6 +360,18 @@ def test_a_long_tail_that_noise_hides_in_each_bin_counts_in_the_scale_of_respons
     np.testing.assert_array_equal(found, [39, 40])
 
 
+def test_a_tail_that_noise_hides_gives_a_warning():
+    random, warned = np.random.default_rng(0), 0
+    y = np.where(np.arange(1600) % 2 == 0, 30, 2.0 ** random.uniform(7, 17, 1600))
+    y += random.normal(size=1600)
+    for seed in range(20):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            DPLinearRegression(epsilon=0.25, random_state=KEY + seed).fit(y[:, None] % 3, y)
+        warned += any("numpy.log1p" in str(one.message) for one in caught)
+    assert warned >= 12
+
+
 @pytest.mark.parametrize(("n_hidden", "epsilon", "is_told"), [(3, 1, 0), (5, 1, 1), (3, 0.05, 1)])
 def test_few_hidden_features_matter_in_weak_fits_only(n_hidden, epsilon, is_told):
     random = np.random.default_rng(0)

@@ -183,6 +183,13 @@ GUESSED_SPREAD = (
     "to be distinguished from noise. Pass response_bound, a public bound of their size, a larger "
     "epsilon, or more"
 )
+# The scale of the responses may be far too small if noise hides more than this fraction of them.
+_MOST_HIDDEN = 1 / 3  # benchmarks/least_squares/made_up.md, "Tails that noise hides"
+_HIDDEN_TAIL = (
+    "Predictions may be worse than the mean of the responses: noise hides a third of the responses "
+    "or more, and large ones among them are clipped. Pass a larger epsilon, or a public function "
+    "of y with shorter tails, such as numpy.log1p."
+)
 
 
 @dataclass(frozen=True)
@@ -237,6 +244,8 @@ def release_spread(
     if at_center > 0.5:
         off_center = max(1 - at_center, _LEAST_FRACTION)
     if size > 0:
+        if hidden > _MOST_HIDDEN and _lacks_responses(fractions, noise_std):
+            budget.warnings.append(_HIDDEN_TAIL)
         return Spread(size / math.sqrt(off_center), off_center)
     if math.isfinite(farthest):
         return Spread(farthest, off_center)
