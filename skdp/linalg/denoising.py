@@ -577,8 +577,8 @@ def toward_prior(
     return released + weight * difference, (1 - weight * is_moved) * noise, weight
 
 
-# The location of a column is unknown if the noise in its mean exceeds this fraction of its scale.
-_MOST_NOISE = 0.22  # benchmarks/covariance/covariance.md, "Where a target lies"
+# The location of a column is unknown if its standard error exceeds this fraction of its scale.
+_MOST_NOISE = 0.25  # benchmarks/covariance/covariance.md, "Where a target lies"
 
 
 def located(
@@ -600,7 +600,6 @@ def located(
     difference = np.square(mean - center)
     error = mean_variance + np.maximum(difference - mean_variance - center_variance, 0.0)
     weight = error / np.maximum(error + center_variance, _TINY)
-    least_std = 1 / np.sqrt(1 / mean_variance + 1 / center_variance)
-    is_located = (least_std <= _MOST_NOISE * scale) & np.isfinite(center_variance)
     stds = 1 / np.sqrt(1 / (mean_variance + difference) + 1 / center_variance)
+    is_located = (stds <= _MOST_NOISE * scale) & np.isfinite(center_variance)
     return mean + weight * (center - mean), stds, is_located
