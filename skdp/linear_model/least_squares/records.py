@@ -131,6 +131,14 @@ class Records(Rows):
 # ------------------------------
 # Centers and scales.
 
+# The scale of the responses may be far too small if noise hides more than this fraction of them.
+_MOST_HIDDEN = 1 / 4  # benchmarks/least_squares/made_up.md, "Tails that noise hides"
+_HIDDEN_TAIL = (
+    "Predictions may be worse than the mean of the responses: noise hides a quarter of the "
+    "responses or more, and large ones among them are clipped. Pass a larger epsilon, or a public "
+    "function of y with shorter tails, such as numpy.arcsinh(y)."
+)
+
 
 class ResponseScale(NamedTuple):
     """Released center and scale of responses, and the fraction that differs from the center."""
@@ -174,6 +182,8 @@ def release_response_scale(
         spread = release_spread(plan.spread, counts, budget, farthest, view.n_rows)
         if spread.is_guess:
             budget.warnings.append(f"{GUESSED_SPREAD} responses.")
+        elif spread.hidden > _MOST_HIDDEN:
+            budget.warnings.append(_HIDDEN_TAIL)
         # If the scale is a guess, the fraction of responses that differ from the center is unknown.
         off_center = 1.0 if spread.is_guess else spread.fraction_off_center
         scale = ResponseScale(scale.center, spread.of_all, off_center, spread.is_guess)

@@ -183,13 +183,6 @@ GUESSED_SPREAD = (
     "to be distinguished from noise. Pass response_bound, a public bound of their size, a larger "
     "epsilon, or more"
 )
-# The scale of the responses may be far too small if noise hides more than this fraction of them.
-_MOST_HIDDEN = 1 / 3  # benchmarks/least_squares/made_up.md, "Tails that noise hides"
-_HIDDEN_TAIL = (
-    "Predictions may be worse than the mean of the responses: noise hides a third of the responses "
-    "or more, and large ones among them are clipped. Pass a larger epsilon, or a public function "
-    "of y with shorter tails, such as numpy.log1p."
-)
 
 
 @dataclass(frozen=True)
@@ -199,6 +192,7 @@ class Spread:
     size: float  # root mean square of responses; if most are 0, of all others
     fraction_off_center: float = 1.0  # fraction of responses other than 0, if most are 0; else 1
     is_guess: bool = False  # whether `size` is a guess, as noise hides responses without a bound
+    hidden: float = 0.0  # fraction of the responses in bins that noise hides, minus its own noise
 
     @property
     def of_all(self) -> float:
@@ -244,9 +238,8 @@ def release_spread(
     if at_center > 0.5:
         off_center = max(1 - at_center, _LEAST_FRACTION)
     if size > 0:
-        if hidden > _MOST_HIDDEN and _lacks_responses(fractions, noise_std):
-            budget.warnings.append(_HIDDEN_TAIL)
-        return Spread(size / math.sqrt(off_center), off_center)
+        hidden -= noise_std * math.sqrt(np.count_nonzero(fractions))
+        return Spread(size / math.sqrt(off_center), off_center, hidden=hidden)
     if math.isfinite(farthest):
         return Spread(farthest, off_center)
     return Spread(LEAST_SPREAD, off_center, is_guess=True)
