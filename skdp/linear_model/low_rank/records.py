@@ -261,7 +261,9 @@ def _visible_bins(fractions: np.ndarray, edge: float, noise_std: float) -> np.nd
         is_near = np.convolve(is_bulk, np.ones(2 * _NEAR + 1), "same") > 0.5
         is_wider = is_visible | (is_near & (fractions > _CLEAR_OF_NEAR * noise_std))
     visible, width = np.where(is_visible, fractions, 0.0), 1
-    while width <= _MOST_BINS and _lacks_responses(visible, noise_std):
+    while width <= _MOST_BINS:
+        if 1 - visible.sum() <= _LACKING * noise_std * math.sqrt(np.count_nonzero(visible)):
+            break
         hidden = np.where(visible > 0, 0.0, fractions)
         sums = np.convolve(hidden[1:], np.ones(width), "valid")
         first = 1 + int(sums.argmax())
@@ -271,12 +273,6 @@ def _visible_bins(fractions: np.ndarray, edge: float, noise_std: float) -> np.nd
         else:
             width *= 2
     return visible
-
-
-def _lacks_responses(visible: np.ndarray, noise_std: float) -> bool:
-    """Return whether visible bins have too few responses to be explained by noise."""
-    noise_of_sum = noise_std * math.sqrt(np.count_nonzero(visible))
-    return bool(1 - visible.sum() > _LACKING * noise_of_sum)
 
 
 def count_by_power(values: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
