@@ -401,8 +401,9 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
             # What these messages say, the texts of columns say, too.
             if kinds and (containers.TIMES in message or message.startswith("could not convert")):
-                message = ""
-            advice = f" {containers.text_of_kinds(kinds, message, cures, X)}".rstrip()
+                advice, message = containers.text_of_kinds(kinds, "", cures, X), ""
+            else:
+                advice = f" {containers.text_of_kinds(kinds, message, cures, X)}".rstrip()
         # Attributes of a foreign object may raise errors with values, as well.
         with suppress(Exception):
             if not advice and getattr(X, "ndim", 1) == 1:

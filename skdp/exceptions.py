@@ -85,6 +85,11 @@ def shortened(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+def joined(names: Sequence[str]) -> str:
+    """Join names, such as "a", "a and b" or "a, b and c"."""
+    return " and ".join(", ".join(names).rsplit(", ", 1))
+
+
 def counted(number: int, noun: str) -> str:
     """Return text such as "1 column" or "3 columns"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -140,10 +145,9 @@ INSTEAD = {
     "DPCovariance.precision_": "Call get_precision().",
     "LocalReports.fit": "Call report for each person, then aggregate.",
 }
-#: Advice about columns of a data frame that are categories.
-ENCODE = (
-    "Encode them by ColumnTransformer([('codes', OneHotEncoder(categories=[['a', 'b']], "
-    "sparse_output=False), ['name'])], remainder='passthrough') in a DPPipeline"
+_ENCODE = (
+    "Encode them by ColumnTransformer([('codes', OneHotEncoder(categories=[['a', 'b'], ...], "
+    "sparse_output=False), ['name', ...])], remainder='passthrough') in a DPPipeline"
 )
 _DAYS = (
     "(pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC')).dt.days"
@@ -152,14 +156,16 @@ _NUMBERS_OF_TEXTS = (
     "pandas.read_csv(path, decimal=',') or "
     "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce')"
 )
-#: Advice to the user, by what a column contains instead of finite numbers.
+_SECONDS = "pandas.to_timedelta(X['name']).dt.total_seconds()"
+_PERIODS = "; periods first need .dt.to_timestamp()"
+#: Advice to the user, by what a column contains instead of finite numbers. 'name' is for a column,
+#: and ['names'] for all such columns; the dots stay if these are several.
 OF_COLUMNS = {
     "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does.",
     "dates or durations": (
-        f"Make days of dates, by {_DAYS}, or seconds of durations, by .dt.total_seconds(); periods "
-        "first need .dt.to_timestamp()."
+        f"Make days of dates, by {_DAYS}, or seconds of durations, by {_SECONDS}{_PERIODS}."
     ),
-    "categories": f"{ENCODE}.",
+    "categories": f"{_ENCODE}.",
     "complex numbers": (
         "Make two columns of each, by numpy.real and numpy.imag, as "
         "numpy.hstack([X.real, X.imag]) does of an array."
@@ -170,21 +176,29 @@ OF_COLUMNS = {
     ),
     "objects": (
         "Make columns of numbers of them, as numpy.stack(list(X['name'])) does of lists of one "
-        "length, or leave them out, as X.drop(columns=['name'])."
+        "length, or leave them out, as X.drop(columns=['names'])."
     ),
     **dict.fromkeys(
         ("texts", "texts and gaps"),
-        f"{ENCODE}; or make numbers of them, by {_NUMBERS_OF_TEXTS}, or dates, by "
-        "pandas.to_datetime(X['name']); or leave them out, as X.drop(columns=['name']).",
+        f"{_ENCODE}, or leave them out, as X.drop(columns=['names']). Numbers in texts take "
+        f"{_NUMBERS_OF_TEXTS}; dates in texts take pandas.to_datetime(X['name']).",
     ),
 }
 #: Parts of this advice, and what frames of polars have instead.
 IN_POLARS = {
     _DAYS: "(X['name'].cast(polars.Date) - datetime.date(2000, 1, 1)).dt.total_days()",
-    "; periods first need .dt.to_timestamp()": "",
+    _SECONDS: "X['name'].dt.total_seconds()",
+    _PERIODS: "; times first need .cast(polars.Duration)",
     _NUMBERS_OF_TEXTS: "X['name'].cast(float, strict=False)",
     "pandas.to_datetime(X['name'])": "X['name'].str.to_date()",
+    "X['name'].astype('boolean')": "polars.Series(X['name'].to_list(), dtype=polars.Boolean)",
     "X.drop(columns=": "X.drop(",
+}
+#: Parts of this advice, and what arrays have instead.
+IN_ARRAYS = {
+    "Encode them": "Pass pandas.DataFrame(X).infer_objects(), and encode them",
+    "X['name']": "pandas.DataFrame(X)['name']",
+    "X.drop(columns=['names'])": "numpy.delete(X, ['names'], axis=1)",
 }
 _signature = cache(signature)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -231,7 +245,7 @@ def _advice_about(names: Sequence[str]) -> str:
     advice: dict[str, list[str]] = {}
     for name in (one.rpartition("__")[2] for one in names):
         advice.setdefault(INSTEAD.get(name, ""), []).append(name)
-    return "".join(text.replace(" it ", f" {' and '.join(of)} ") for text, of in advice.items())
+    return "".join(text.replace(" it ", f" {joined(of)} ") for text, of in advice.items())
 
 
 def advised(self: Any, name: str) -> Any:

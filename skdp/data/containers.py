@@ -1,6 +1,7 @@
 """Checks and conversions of the containers of data: arrays, sparse matrices, frames, files."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -14,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.exceptions import ENCODE, IN_POLARS, OF_COLUMNS, shortened, shown
+from skdp.exceptions import IN_ARRAYS, IN_POLARS, OF_COLUMNS, shortened, shown
 from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
@@ -440,9 +441,12 @@ def text_of_kinds(
 
     The advice is for the library of X.
     """
-    sentences = []
-    others = IN_POLARS if type(X).__module__.startswith("polars.") else {}
-    known = {str(name): name for name in names_of(X) or ()}
+    sentences, known = [], names_of(X)
+    others = IN_ARRAYS if known is None else {}
+    if type(X).__module__.startswith("polars."):
+        others = IN_POLARS
+    # A ColumnTransformer takes whole numbers for places, and no tuples or objects.
+    are_texts = all(type(name) is str for name in known or ())
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name in kinds if kinds[name] == kind]
         who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
@@ -451,19 +455,16 @@ def text_of_kinds(
         if advice in text:
             continue
         text += advice
-        labels, more = [known.get(name, name) for name in names], ", ..." * (len(names) > 1)
-        column, dropped = f"X[{labels[0]!r}]", f"X.drop(columns={labels})"
-        if not known and names[0].isdigit():  # columns of an array
-            column = f"pandas.Series(X[:, {names[0]}])"
-            dropped = f"numpy.delete(X, {[*map(int, names)]}, axis=1)"
-            advice = advice.replace(ENCODE, "Encode them in pandas.DataFrame(X).infer_objects()")
-        advice = advice.replace("X.drop(columns=['name'])", dropped)
         for part, other in others.items():
             advice = advice.replace(part, other)
-        advice = advice.replace("'b']]", f"'b']{more}]").replace(
-            ", ['name'])", f", ['name'{more}])"
-        )
-        sentences.append(advice.replace("X['name']", column).replace("'name'", repr(labels[0])))
+        if "'name'" in advice and not are_texts:
+            sentences.append("Set X.columns = [str(c) for c in X.columns] first.")
+            are_texts = True
+        labels = [*map(str if known is None else repr, names)]
+        filled = {"'name'": labels[0], "['names']": f"[{', '.join(labels)}]"}
+        filled[", ..."] = ", ..." * (len(labels) > 1)
+        parts = re.split(r"('name'|\['names'\]|, \.\.\.)", advice)
+        sentences.append("".join(filled.get(part, part) for part in parts))
     return " ".join(sentences)
 
 

@@ -51,7 +51,7 @@ def row_groups(
         raise ValueError(f"y must be the name of a column, or None, got {type(y).__name__}.")
     columns = None if columns is None else _checked_names(columns, "columns")
     if y in (columns or ()):
-        raise ValueError(f"columns must not have y={y!r}.")
+        raise ValueError(f"columns must not have y={y!r}: leave it out of columns.")
     if not isinstance(categories, Mapping | None):
         got = type(categories).__name__
         raise ValueError(f"categories must be a dict of lists by names, got {got}.")

@@ -15,6 +15,7 @@ from skdp.data.containers import checked_container, hide_error_text, is_collecti
 from skdp.data.parts import RowParts
 from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import depth_of, largest_depth
+from skdp.exceptions import joined
 
 # ------------------------------
 # Weights of rows.
@@ -139,7 +140,7 @@ def people_of(users: Any, rows: Any, unit: Any, steps: Sequence[str] = ()) -> Pe
     if not is_user:
         raise ValueError(
             f"users is for privacy_unit='user', got privacy_unit={unit!r}: pass privacy_unit='user'"
-            f"{' to ' * bool(steps)}{' and '.join(steps)}. Without such a unit, leave users out, "
+            f"{' to ' * bool(steps)}{joined(steps)}. Without such a unit, leave users out, "
             "and make one row for each person."
         )
     users = ids_in_memory(users)

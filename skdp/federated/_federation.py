@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from numbers import Integral
 from typing import Any
 
@@ -601,8 +601,11 @@ class Federation:
         agreement = self._agreement
         if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
             raise TypeError(f"parts must be a list of owners' rows, got {type(parts).__name__}.")
-        if len(shape := tuple(getattr(parts, "shape", ()))) == 2:
-            n, got = agreement.n_owners, f"{type(parts).__name__} of {shape[0]} rows"
+        is_matrix = False
+        with suppress(Exception):  # an attribute of other code may raise errors with values
+            is_matrix = len(parts.shape) == 2  # type: ignore[attr-defined]
+        if is_matrix:
+            n, got = agreement.n_owners, type(parts).__name__
             raise ValueError(
                 f"parts must be a list with the rows of each of the {n} owners, got {got}: pass "
                 f"[X[i::{n}] for i in range({n})], and y likewise."

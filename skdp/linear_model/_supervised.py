@@ -339,7 +339,7 @@ def given_classes(classes: Any) -> np.ndarray:
     try:
         if not checks.redact_errors(np.ndim)(classes):
             raise ValueError(
-                f"Pass each, as ['no', 'yes'] or [0, 1], got {type(classes).__name__}."
+                f"Pass all labels, as ['no', 'yes'] or [0, 1], got {type(classes).__name__}."
             )
         labels = np.unique(checked_labels(classes))
         if 2 <= len(labels) == len(classes):
@@ -368,7 +368,8 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
     numbers = as_numbers_or_nan(known)
     if used is not known and not np.isnan(numbers).all():
         cure = f"classes={[*range(len(known))]}"
-        if not np.array_equal(np.sort(numbers), used):
+        are_whole = all(one.removeprefix("-").isdecimal() for one in known)
+        if are_whole and not np.array_equal(np.sort(numbers), used):
             cure = f"classes=[int(one) for one in classes]; or, if y has codes of classes, {cure}"
         raise ValueError(f"y has whole numbers, but classes has texts: pass {cure}.")
     return used

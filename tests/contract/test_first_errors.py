@@ -12,6 +12,7 @@ from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import FixedThresholdClassifier, cross_val_score
 from sklearn.preprocessing import Normalizer, OneHotEncoder
 
@@ -107,7 +108,7 @@ SHOWN = {
     ),
     "classes as a text": (
         lambda: DPLogisticRegression(classes="yes").fit(X, Y),
-        r"classes must be a list .* Pass each, as \['no', 'yes'\] or \[0, 1\], got str",
+        r"classes must be a list .* Pass all labels, as \['no', 'yes'\] or \[0, 1\], got str",
     ),
     "how many classes": (
         lambda: DPLogisticRegression(classes=2).fit(X, Y),
@@ -121,17 +122,28 @@ SHOWN = {
         lambda: DPLogisticRegression(classes=["1", "2", "3"]).fit(X, CODES + 1),
         r"\[int\(one\) for one in classes\]; or, .* codes of classes, classes=\[0, 1, 2\]\.$",
     ),
+    **{
+        f"texts {classes} as classes": (
+            lambda classes=classes: DPLogisticRegression(classes=classes).fit(X, CODES),
+            r"^y has whole numbers, but classes has texts: pass classes=\[0, 1\]\.$",
+        )
+        for classes in (["1", "a"], ["1", "2.5"], ["nan", "1"])
+    },
     "texts before a scaler": (
         lambda: MODEL.fit(FRAME, Y),
         r"^Column town holds texts\. Encode them by ColumnTransformer\(\[.*\['town'\]\)\], rem",
     ),
     "a text and a date of polars": (
         lambda: DPCovariance().fit(POLARS),
-        r"^Column town holds .* X\.drop\(\['town'\]\)\. Column day holds .*\(X\['day'\]\.cast\(",
+        r"^Column town holds .* X\.drop\(\['town'\]\)\. .*Column day holds .*\(X\['day'\]\.cast\(",
     ),
     "users of steps for records": (
         lambda: MODEL.fit(X, Y, users=np.arange(N)),
         "got privacy_unit='record': pass privacy_unit='user' to dpstandardscaler and dplogisticr",
+    ),
+    "users of three steps for records": (
+        lambda: make_dp_pipeline(SCALER, skdp.DPPCA(1), CLASSIFIER).fit(X, Y, users=np.arange(N)),
+        "privacy_unit='user' to dpstandardscaler, dppca and dplogisticregression\\.",
     ),
     "rows of an estimator without marginals": (
         lambda: DPCovariance().fit(NUMBERS).sample(9),
@@ -143,7 +155,7 @@ SHOWN = {
     ),
     "all rows in place of parts": (
         lambda: Federation(SCALER, n_rows=N, n_features=3, owners=2).fit(X),
-        r"of each of the 2 owners, got ndarray of 40 rows: pass \[X\[i::2\] for i in range\(2\)\]",
+        r"of each of the 2 owners, got ndarray: pass \[X\[i::2\] for i in range\(2\)\]",
     ),
     "triples in place of a table": (
         lambda: DPLowRankFactorizer(1).fit(TRIPLES),
@@ -799,11 +811,15 @@ def test_cures_of_texts_and_dates_work():
     coded = make_dp_pipeline(eval(pandas, own), DPStandardScaler(), CLASSIFIER)
     assert coded.fit(FRAME, Y)[-1].coef_.shape == (1, 5)
     array = FRAME.to_numpy(dtype=object)
-    (typed,) = cures_of(lambda: MODEL.fit(array, Y), r"pandas\.DataFrame.*objects\(\)")
-    typed = eval(typed, {"pandas": pd, "X": array})
-    (by_number,) = cures_of(lambda: MODEL.fit(typed, Y), CODED)
-    coded = make_dp_pipeline(eval(by_number, own), DPStandardScaler(), CLASSIFIER)
-    assert coded.fit(typed, Y)[-1].coef_.shape == (1, 5)
+    of_arrays = r"pandas\.DataFrame\(X\)\.infer_objects\(\)", CODED
+    for given, n in ((array, 5), (array.tolist(), 5), (array[:, [3, 3]].astype(str), 4)):
+        typed, by_number = cures_of(lambda given=given: MODEL.fit(given, Y), *of_arrays)
+        assert (", [3])" in by_number) == (n == 5)
+        # Of several columns the error has the beginning of each list.
+        by_number = by_number.replace("], ...]", "], ['A', 'B']]").replace("[0, ...]", "[0, 1]")
+        typed = eval(typed, {"pandas": pd, "X": given})
+        coded = make_dp_pipeline(eval(by_number, own), DPStandardScaler(), CLASSIFIER)
+        assert coded.fit(typed, Y)[-1].coef_.shape == (1, n)
     two = FRAME.assign(plan=FRAME["town"])
     (of_two,) = cures_of(lambda: MODEL.fit(two, Y), CODED)
     assert "categories=[['A', 'B'], ...]" in of_two
@@ -815,6 +831,56 @@ def test_cures_of_texts_and_dates_work():
     assert eval(dropped, {"X": mended}).columns == ["age", "day"]
     model = make_dp_pipeline(eval(coded, own), DPCovariance())
     assert model.fit(mended)[-1].covariance_.shape == (4, 4)
+
+
+PAIRS = pd.DataFrame({("a", "age"): X[:, 0], ("b", "town"): FRAME["town"]})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        FRAME.set_axis([10, 20, 30, 40], axis=1),
+        FRAME.set_axis([3, 2, 1, 0], axis=1),
+        FRAME.set_axis([*range(4)], axis=1),
+        PAIRS,
+        FRAME.rename(columns={"town": "a 'name' b"}),
+        FRAME.rename(columns={"town": "['names'], ..."}),
+    ],
+)
+def test_cures_work_for_columns_of_any_name(rows):
+    patterns = CODED, r"X\.drop\(.*?\)(?=\. N)", r"(?<=texts take )pandas\.to_d.*(?=\.$)"
+    codes, dropped, dates = cures_of(lambda: MODEL.fit(rows, Y), *patterns)
+    with pytest.raises(ValueError, match=r"Column .* holds texts") as refused:
+        MODEL.fit(rows, Y)
+    renamed = "texts. Set X.columns = [str(c) for c in X.columns] first. Encode"
+    are_texts = isinstance(rows.columns[0], str)
+    assert (renamed in str(refused.value)) == (not are_texts)
+    rows = rows.copy()
+    if not are_texts:
+        rows.columns = [str(c) for c in rows.columns]
+    coded = make_dp_pipeline(eval(codes, {**globals()}), DPStandardScaler(), CLASSIFIER)
+    n = rows.shape[1]
+    assert coded.fit(rows, Y)[-1].coef_.shape == (1, n + 1)
+    assert eval(dropped, {"X": rows}).shape == (N, n - 1)
+    days = rows.assign(**{rows.columns[-1]: "2020-01-02"})
+    assert eval(dates, {"X": days, "pandas": pd}).dt.day.eq(2).all()
+
+
+def test_cures_of_durations_times_and_booleans_work():
+    durations = NUMBERS.assign(age=pd.Series([datetime.timedelta(2)] * N, dtype=object))
+    (seconds,) = cures_of(lambda: DPCovariance().fit(durations), r"pandas\.to_timedelta.*ds\(\)")
+    assert eval(seconds, {"X": durations, "pandas": pd}).eq(2 * 86400).all()
+    times = POLARS.select("age", day=pl.lit(datetime.time(1)))
+    pieces = r"X\['day'\]\.dt\.total_seconds\(\)", r"\.cast\(polars\.Duration\)"
+    seconds, first = cures_of(lambda: DPCovariance().fit(times), *pieces)
+    seconds = seconds.replace("X['day']", f"X['day']{first}")
+    assert (eval(seconds, {"X": times, "polars": pl}) == 3600).all()
+    flags = POLARS.select("age").with_columns(pl.Series("flag", [True, None] * 20, pl.Object))
+    model = make_dp_pipeline(SimpleImputer(strategy="constant", fill_value=0), CLASSIFIER)
+    # Old versions of polars cannot read objects; the advice about texts is the same.
+    texts = POLARS.select("age", flag="town")
+    (booleans,) = cures_of(lambda: model.fit(texts, Y), r"polars\.Series\(.*Boolean\)")
+    assert eval(booleans, {"X": flags, "polars": pl}).to_list() == [True, None] * 20
 
 
 def test_cures_of_parts_of_triples_and_of_ledgers_work(tmp_path):

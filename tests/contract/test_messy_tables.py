@@ -197,7 +197,7 @@ ERRORS = {
     "dates in texts": (
         passing("joined"),
         TABLE,
-        r"Column joined holds texts. .* or dates, by pandas.to_datetime\(X\['joined'\]\)",
+        r"Column joined holds texts. .* dates in texts take pandas.to_datetime\(X\['joined'\]\)\.$",
         passing("days"),
         days_of(TABLE["joined"]).to_frame(),
     ),
@@ -317,11 +317,11 @@ PLAIN = {
     "texts": (TABLE[["id", "town"]], r"^Column town holds texts\. Encode"),
     "texts by number": (
         TABLE[["id", "town"]].to_numpy(),
-        r"Column 1 holds texts.*\[:, 1\]\)\); or leave them out, as numpy.delete",
+        r"Column 1 holds texts.*, or leave them out, as numpy.delete.*\(X\)\[1\]\)\.$",
     ),
     "texts of polars": (
         pl.DataFrame(TABLE[["id", "town"]]),
-        r"Column town holds texts.*X\['town'\].cast.* X\['town'\].str.to_date\(\); .* X.drop\(\[",
+        r"holds texts.*X.drop\(\['town'\]\)\. .*\['town'\].cast.*\['town'\].str.to_date\(\)\.$",
     ),
     "categories": (TABLE[["id", "plan"]], "Column plan holds categories. Encode"),
     "dates": (TABLE[["id", "when"]], "^Column when holds dates"),
@@ -488,7 +488,7 @@ def test_bounds_by_names_are_searched_behind_a_public_step(is_part):
         DPGridSearch(model, {name: [{"id": (0, 9), "weight": (0, 9)}]}).fit(GAPS[names], Y)
 
 
-DATES = r"or dates, by (pandas\.to_datetime.*?); or leave"
+DATES = r"dates in texts take (pandas\.to_datetime.*)\.$"
 DAYS_OF_DATES = r"(\(pandas\.to_datetime.*?\.dt\.days)"
 
 

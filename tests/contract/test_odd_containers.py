@@ -176,6 +176,38 @@ def test_labels_of_pandas_that_are_names_of_attributes_show_no_values(label):
     assert "17.5" not in str(refused.value)
 
 
+@pytest.mark.parametrize("error", [None, RuntimeError])
+@pytest.mark.parametrize("kind", ["texts", "dates"])
+def test_errors_show_labels_of_columns_as_texts_alone(error, kind):
+    class Label:
+        def __str__(self):
+            return "col"
+
+        def __repr__(self):
+            if error:
+                raise error("SECRET 17.5")
+            return "SECRET 17.5"
+
+    values = ["yes", "no"] * (N // 2) if kind == "texts" else DAYS
+    frame = pd.DataFrame({"x": X[:, 0], "y": values}).set_axis(["x", Label()], axis=1)
+    scaler = skdp.DPStandardScaler()
+    for model in (skdp.DPPCA(1, row_norm=1.0), skdp.make_dp_pipeline(scaler, skdp.DPPCA(1))):
+        with pytest.raises((TypeError, ValueError), match=rf"holds {kind}.*X\['col'\]") as refused:
+            model.fit(frame)
+        assert "SECRET" not in str(refused.value)
+
+
+def test_an_error_about_labels_that_are_no_texts_keeps_its_beginning():
+    class Label:
+        def __str__(self):
+            raise RuntimeError("SECRET 17.5")
+
+    frame = pd.DataFrame({"x": X[:, 0], "y": "no"}).set_axis(["x", Label()], axis=1)
+    with pytest.raises(ValueError, match=r"^could not convert string to float") as refused:
+        skdp.DPPCA(1).fit(frame)
+    assert "SECRET" not in str(refused.value)
+
+
 class Talkative(str):
     """A name of a column whose errors show values."""
 

@@ -172,7 +172,7 @@ def test_targets_of_other_types_are_refused(tmp_path):
         ({"y": ["a"]}, "y must be the name of a column, or None, got list"),
         ({"columns": []}, "at least one and each once"),
         ({"columns": ["a", "a"]}, "each once"),
-        ({"columns": ["a", "y"], "y": "y"}, "columns must not have y='y'"),
+        ({"columns": ["a", "y"], "y": "y"}, "columns must not have y='y': leave it out"),
         ({"columns": ["a", "z"]}, r"0\.parquet has no column 'z'; it has a, "),
         ({"y": "z"}, r"0\.parquet has no column 'z'"),
     ],

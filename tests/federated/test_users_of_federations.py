@@ -88,6 +88,21 @@ def test_parts_are_a_list(kind):
         a_federation().fit(kind(PARTS))
 
 
+@pytest.mark.parametrize("shape", [None, 3, ("a salary of 31415", 2), RuntimeError])
+def test_an_error_about_parts_shows_no_shape(shape):
+    class Parts(list):
+        @property
+        def shape(self):
+            if shape is RuntimeError:
+                raise shape("a salary of 31415")
+            return shape
+
+    said = "parts must be of 3 owners, got 2|rows of each of the 3 owners, got Parts: pass"
+    with pytest.raises(ValueError, match=said) as refused:
+        a_federation().fit(Parts(PARTS[:2]))
+    assert "31415" not in str(refused.value)
+
+
 @pytest.mark.parametrize("part", [None, 3, iter([])])
 def test_a_part_is_rows(part):
     with pytest.raises((TypeError, ValueError)) as caught:
