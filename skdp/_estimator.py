@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp import _validation as checks
 from skdp.data.containers import refuse_mistaken_ids, refuse_repeated_names, refuse_unreadable
+from skdp.data.people import check_ids_early
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
 from skdp.exceptions import BudgetError, warn_of_privacy, warnings_together
@@ -338,7 +339,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
             hides_groups = users.get("users") is not None
             n_passes = partial(self._expected_passes, X)
             with restored_on_error(self, n_passes, hides_groups=hides_groups):
-                refuse_mistaken_ids(X, users.get("users"), getattr(self, "user_column", None))
+                ids = check_ids_early(self, X, users)
+                refuse_mistaken_ids(X, ids, getattr(self, "user_column", None))
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(spec, data, warn_of_privacy))
             # Warnings come last: if they become errors, the model, whose budget is spent, remains.

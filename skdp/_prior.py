@@ -88,7 +88,7 @@ def check_prior(
     """Return a prior's arrays in float64; refuse other shapes or `facts` than those of the fit."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
-        hint = " If it was fitted, a clone has undone the fit: pass it in a FrozenEstimator."
+        hint = " Call fit on public rows; if a clone has undone the fit, pass a FrozenEstimator."
     arrays: list[np.ndarray] = []
     if isinstance(prior, tuple) and 0 <= len(prior) - len(shapes) <= len(facts):
         try:

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.utils import _safe_indexing, check_scalar, gen_batches
 
 from skdp._validation import AT_LEAST_ONE, validate_plain
-from skdp.data.containers import with_text
+from skdp.data.containers import have_times, with_text
 from skdp.data.people import check_users, checked_ids, kind_of_ids
 from skdp.data.workers import without_warnings
 from skdp.exceptions import warn_of_privacy
@@ -71,7 +71,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     ------
     ValueError
         If `pairs` does not have two or three columns, or has "item" before "user", ids are missing
-        or of several kinds, a rating is not a finite number, or a list of ids repeats an id.
+        or of several kinds, a rating is a date or not a finite number, or a list of ids repeats an
+        id.
 
     See Also
     --------
@@ -104,7 +105,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     if len(shape) != 2 or shape[1] not in (2, 3):
         raise ValueError(
             "pairs must have two columns, a user and an item, or a rating as the third, as "
-            "pandas.read_csv(path) makes them of a file, got "
+            "pairs[['user', 'item', 'rating']] of a pandas.read_csv(path), got "
             f"{f'shape {shape}' if shape else type(pairs).__name__}."
         )
     named = list(getattr(given, "columns", ()))
@@ -130,7 +131,9 @@ def _ratings(pairs: Any) -> np.ndarray:
         "ratings, the third column of pairs, must be finite numbers, with none missing: leave out "
         "lines without one, as pairs.dropna() does. Columns go by place, as (user, item, rating)."
     )
-    column = _safe_indexing(pairs, 2, axis=1)
+    column, name = _safe_indexing(pairs, 2, axis=1), getattr(pairs, "columns", range(3))[2]
+    if str(name).lower() in ("date", "time", "timestamp", "ts") or have_times(column):
+        raise ValueError(f"Column {name} holds dates, no ratings: pass pairs[['user', 'item']].")
     ratings = with_text(text, lambda: np.asarray(column, dtype=np.float64))
     if not np.isfinite(ratings).all():
         raise ValueError(text)
@@ -226,6 +229,8 @@ def top_items(
     {'ann': ['jam']}
     """
     validate_plain({"n": [AT_LEAST_ONE]}, {"n": n}, "top_items")
+    if hasattr(history, "columns"):
+        raise TypeError("history is a DataFrame: pass interaction_table(history, items=catalog).")
     check_scalar(history, "history", InteractionTable)
     if not hasattr(model, "inverse_transform"):
         raise TypeError(f"model must have inverse_transform, as DPPCA, got {type(model).__name__}.")

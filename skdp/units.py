@@ -136,7 +136,7 @@ T = TypeVar("T", bound=ResolvedUnit)
 
 # Strings that users may pass by mistake, and the code that an error advises instead.
 _EXAMPLES = {
-    "entry": "Entry(bounds=(0, 1))",
+    "entry": "Entry(bounds=(lowest, highest possible entry)), as bounds=(1, 5) for ratings",
     "edge": "Edge(bounds=(0, 1))",
     "interaction": "Interaction()",
     "frobenius": "FrobeniusChange(1.0)",

@@ -154,6 +154,19 @@ def people_of(users: Any, rows: Any, unit: Any, steps: Sequence[str] = ()) -> Pe
     return People.of(codes, len(names))
 
 
+def check_ids_early(estimator: Any, X: Any, users: dict[str, Any]) -> Any:
+    """Refuse absent ids of users, and a name of a column; return ids of a frame as a column.
+
+    Errors about columns come later, as their advice would encode ids; a unit that the class of the
+    estimator does not take is refused first.
+    """
+    ids: Any = users.get("users")
+    if users and type(ids) in (str, NoneType) and hasattr(estimator, "privacy_unit"):
+        getattr(estimator, "_resolved_unit", str)()
+        people_of(ids, X, estimator.privacy_unit)
+    return ids.iloc[:, 0] if hasattr(ids, "iloc") and ids.shape[1:] == (1,) else ids
+
+
 def ids_in_memory(users: Any) -> Any:
     """Replace user ids in a dask collection by numbers; return other ids unchanged."""
     if not is_collection(users):

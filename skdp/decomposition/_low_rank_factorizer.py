@@ -200,7 +200,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
     random_state: Any = None
 
     def _spec_of(self, shape: tuple[int, int], **facts: Any) -> _spec.MatrixSpec:
-        if {"user", "item"} <= {*(facts.get("names") or ())} and shape[1] <= 3:
+        if {"user", "item"} <= {*(facts.get("names") or ())} and shape[1] <= 4:
             raise ValueError(
                 f"X has a column 'user' and a column 'item', and must be their table: {_TABLE}"
             )
@@ -226,7 +226,9 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
         unit = spec.unit
         # So many rows of three columns may be triples.
         if isinstance(unit, ResolvedEntry) and spec.shape[1] == 3 and spec.shape[0] >= 100:
-            yield f"X has 3 columns. If these are users, items and ratings, {_TABLE}"
+            names = str(getattr(self, "feature_names_in_", "user")).lower()
+            if unit.upper - unit.lower > 1 and ("user" in names or "item" in names):
+                yield f"X has 3 columns: if they are users, items and ratings, {_TABLE}"
         is_rating = isinstance(unit, ResolvedEntry) and unit.keep_zeros and unit.lower > 0
         if is_rating and self.missing == "zero":
             yield (

@@ -223,7 +223,7 @@ def open_file(path: str, *, writes: bool = False) -> AbstractContextManager[sqli
         raise LedgerError(
             f"There is no ledger at {path!r}. A missing file is no unspent budget: restore the "
             "file or, for data that no fit has used, make one by "
-            f"{NEW_LEDGER}."
+            f"{NEW_LEDGER}; if each person is one row, pass unit=('row', 'record') to it, too."
         )
     return connected(path, partial(_failed, path), writes=writes)
 

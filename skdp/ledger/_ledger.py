@@ -66,12 +66,12 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
         if {spent.unit, *units} == {"row", "record"}:
             hint = ", or with unit=('row', 'record') if a record is a row with its response"
         raise BudgetError(
-            f"The ledger {flaw}. The fit needs a ledger of its own, made with unit={spent.unit!r} "
-            f"and adjacency={spent.adjacency!r}{hint}."
+            f"The ledger {flaw}. The fit needs a ledger of its own, at another path, made with "
+            f"unit={spent.unit!r} and adjacency={spent.adjacency!r}{hint}."
         )
 
 
-_OF_SEARCHES = " The search would continue with its next candidate: pass error_score='raise'."
+_OF_FOLDS = " Each fold is a fit of its own; earlier ones were charged. Pass error_score='raise'."
 
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
@@ -81,16 +81,14 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
     cure = "Its limit is spent."
     if left:
         cure = "Pass a smaller epsilon, as remaining(delta=...) of the ledger computes it."
-    of_tail = of_search = ""
+    of_tail, of_folds = "", _OF_FOLDS * is_called_by("sklearn.model_selection._validation")
     if spent.delta_tail:
         tail = f"{spent.delta_tail:.4g} of delta"
         of_tail = f" It also reserves {tail}: a smaller delta reserves less."
-    if is_called_by("sklearn.model_selection._validation"):
-        of_search = _OF_SEARCHES
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{rounded}, at the delta of the ledger.{of_tail} Nothing has been released or charged. "
-        f"{cure}{of_search}"
+        f"{rounded}, at the delta of the ledger.{of_tail} This fit was not "
+        f"charged, and released nothing. {cure}{of_folds}"
     )
 
 

@@ -30,6 +30,7 @@ from skdp.data.containers import (
     float_dtype,
     hide_error_text,
     refuse_other_order,
+    types_of,
 )
 from skdp.data.people import check_users, checked_ids, kind_of_ids, places_within
 from skdp.data.sources import digests
@@ -145,6 +146,11 @@ class PersonalHead:  # numpydoc ignore=PR02
 # ------------------------------
 # Checks of rows, responses and users.
 
+_OF_IDS = (
+    "If column {0} holds the ids of users, pass user_column={0!r}, or groups=X[{0!r}] and "
+    "X.drop(columns={0!r}). If not, encode it, or leave it out."
+)
+
 
 @dataclass(frozen=True)
 class PersonalData:
@@ -196,7 +202,10 @@ def check_rows_and_ids(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the checked rows without ids, and the ids, from `groups` or from a column of X."""
     checks.refuse_blocks(X, estimator_name)
-    ids = None
+    for name, kind in types_of(X):
+        if kind and "user" in str(name).lower() and groups is user_column is None:
+            raise ValueError(_OF_IDS.format(name))
+    ids, given = None, None if groups is None else checked_ids(groups, "groups")
     if issparse(X) and user_column is None:
         # Users are padded to equal numbers of rows, and centered: both need dense rows.
         rows = checks.check_rows(X, estimator_name).toarray()
@@ -205,8 +214,7 @@ def check_rows_and_ids(
         X, ids = (X, None) if user_column is None or issparse(X) else _split(X, user_column)
         settings = {"dtype": checks.INPUT["dtype"], "estimator": estimator_name}
         rows = checks.check_numbers(X, "X", **settings)
-    if groups is not None:
-        given = checked_ids(groups, "groups")
+    if given is not None:
         if len(given) != len(rows):
             raise ValueError(
                 f"groups has {len(given)} ids, but X has {len(rows)} rows: pass one for each row."

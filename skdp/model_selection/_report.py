@@ -50,7 +50,7 @@ _UNKNOWN = "warns if a row has an unknown category (drop=None)"
 _NAMED = "names an unknown category in an error (handle_unknown, or a DPPipeline)"
 _EMPTY = "drops columns that have no values (keep_empty_features=True)"
 _BYTES = "stores the length of the longest text, as an encoder of an array of bytes (array of str)"
-_BEHIND = "may reveal single rows in an error: put it before the first private step"
+_BEHIND = "may reveal single rows in an error"
 _OBJECTS = "calls objects that may have learned from rows, or store them"
 
 # Transformers of scikit-learn and of skdp with dense output for any input.
@@ -93,7 +93,11 @@ def _complaint_of_holder(holder: Any) -> str:
     for name, step in holder.steps:
         is_private = bool(rules.private_steps(step))
         if is_behind and not (is_private or rules.takes_all_rows(step)):
-            return f"its step {name!r} {_BEHIND}"
+            if hasattr(step, "transform"):
+                return f"has a step {name!r}, which {_BEHIND}: put it before the first private step"
+            # A last step that is reported as not private anyway needs no second complaint.
+            if all(one.status != NOT_PRIVATE for one in fitted_steps(step, "", _Found([], {}))):
+                return f"has a last step {name!r}, which {_BEHIND}"
         is_behind = is_behind or is_private
     return ""
 
@@ -694,11 +698,17 @@ def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
 
 def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list[str]:
     """Return a text for each note on steps with this status: names of the steps, and the note."""
-    by_note: dict[str, list[str]] = {}
+    by_note, twins = dict[str, list[str]](), dict[str, None]()
     for step in steps:
         if step.status == status:
             by_note.setdefault(step.note, []).append(step.label)
-    return [f"{', '.join(labels)} {note}" for note, labels in by_note.items()]
+            # The transformer of a target has no private twin.
+            if step.note == _LEARNED and not step.path.endswith("transformer"):
+                twins[rules.TWINS.get(step.class_name, "")] = None
+    # Other advice than a class is no identifier.
+    use = " and ".join(filter(str.isidentifier, twins))
+    texts = {_LEARNED: f"{_LEARNED}: use {use} in make_dp_pipeline"} if use else {}
+    return [f"{', '.join(labels)} {texts.get(note, note)}" for note, labels in by_note.items()]
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:

@@ -44,9 +44,8 @@ _MAY_MIX = (FrozenEstimator, FunctionTransformer)
 # Seeded noise depends on the rows between steps, so no global setting may change their type.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
-    " A frame is no array: pass FunctionTransformer(validate=True), whose function gets one "
-    "without gaps, or put FunctionTransformer(numpy.asarray) before it, or return "
-    "frame.to_numpy(), or call set_output(transform='default')."
+    "returned a DataFrame (tried on 2 made-up rows); a step must return an array. Return "
+    "frame.to_numpy() in the function; or, if it uses no column names, pass validate=True."
 )
 _TEXTS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
@@ -109,13 +108,14 @@ def _form_of_public(
     what: str, public: public_rows.Accepted, function: Callable[..., Any]
 ) -> tuple[Any, ...]:
     """Return the form of a result for public rows; refuse results that are no rows of numbers."""
-    made, step = public.result, getattr(function, "__self__", None)
+    made, step, mend = public.result, getattr(function, "__self__", None), ""
     form, shape, dtype = _form_of(made), public_rows.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
-        mend = _NO_FRAMES if hasattr(made, "iloc") else ""
+        if hasattr(made, "columns"):
+            raise ValueError(f"{what} {_NO_FRAMES}")
         if shape[:1] != (TWICE,) and hasattr(step, "build_analyzer"):
             mend = ONE_COLUMN
-        elif not mend and getattr(dtype, "kind", "") in "OU":
+        elif getattr(dtype, "kind", "") in "OU":
             # Which columns have to be numbers differs among the parts of a ColumnTransformer.
             flaw = containers.flaw_of_columns(public.rows)
             if rules.is_columns(step):

@@ -91,7 +91,8 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
 
 # Replacements for classes that learn without privacy. Sparse and robust regressions have no
 # replacement, as skdp has only least squares.
-_TWINS = {
+#: What to use in place of a step that may learn without privacy, by the name of its class.
+TWINS = {
     name: twin
     for names, twin in {
         "LinearRegression Ridge RidgeCV": "DPLinearRegression",
@@ -221,7 +222,7 @@ def is_public_target(step: Any) -> bool:
 
 def instead_of(step: Any) -> str:
     """Name a private replacement for a step that may learn without privacy."""
-    return _TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
+    return TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
 
 
 def is_passed_through(step: Any) -> bool:

@@ -46,8 +46,8 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
     if names is None:
         raise ValueError(
             "bounds names columns, but X has no names, or a step before makes other columns: pass "
-            "a data frame (also as `like` of a plan), or a list of pairs (low, high) in column "
-            "order. FunctionTransformer(feature_names_out='one-to-one') keeps names."
+            "a data frame, or a list of pairs in the order of its columns, or put a scaler inside "
+            "ColumnTransformer. FunctionTransformer(feature_names_out='one-to-one') keeps names."
         )
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]

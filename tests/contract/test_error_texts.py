@@ -115,7 +115,7 @@ def test_a_refusal_by_a_ledger_names_searches_of_sklearn_in_these_alone(tmp_path
         model.fit(X, Y)
     search = GridSearchCV(model, {"response_bound": [1.0]}, error_score="raise")
     with pytest.raises(
-        skdp.BudgetError, match=r"computes it\. The search .* error_score='raise'\.$"
+        skdp.BudgetError, match=r"computes it\. Each fold .* charged\. Pass error_score='raise'\.$"
     ):
         search.fit(X, Y)
 

@@ -12,9 +12,12 @@ from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, cross_val_score
-from sklearn.preprocessing import Normalizer, OneHotEncoder
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
 import skdp.units
 from skdp import (
@@ -53,6 +56,7 @@ TABLE = interaction_table([(user, "tea") for user in range(N)], items=["jam", "t
 SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes=["no", "yes"])
 MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
 OF_USERS = DPStandardScaler(privacy_unit="user")
+STREAM = DPStreamingFactorizer(1, shape=(3, 2), privacy_unit=skdp.units.Update(1.0))
 MIXED = [*range(N - 1), "unknown"]
 GAPS = np.where(X > 3, X, np.nan)
 TEXTS = ["tea", "some jam"] * (N // 2)
@@ -63,6 +67,11 @@ CODES = (Y == "yes").astype(int)
 DAYS = [datetime.date(2020, 1, 1), datetime.date(2021, 5, 17)] * (N // 2)
 POLARS = pl.DataFrame({"age": X[:, 0], "town": ["A", "B"] * (N // 2), "day": DAYS})
 TRIPLES = pd.DataFrame({"user": np.arange(120) % 60, "item": np.arange(120) // 60, "rating": 4})
+TIMED = TRIPLES.assign(timestamp=1_700_000_000)
+NUMBERED = NUMBERS.assign(user=np.arange(N) % 20)
+OWNED = NUMBERED.assign(user=[f"u{number}" for number in NUMBERED["user"]])
+CLASSIFIER_OF_USERS = clone(CLASSIFIER).set_params(privacy_unit="user")
+LOGS = ColumnTransformer([("log", FunctionTransformer(np.log1p), ["income"])], remainder="drop")
 RATED = DPLowRankFactorizer(1, privacy_unit=skdp.units.Entry((1, 5)), missing="middle")
 
 
@@ -376,6 +385,74 @@ SHOWN = {
         lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), "ann", 1),
         r"history must be an instance of skdp\..*InteractionTable, not str",
     ),
+    "items of users in a frame": (
+        lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), TRIPLES, 1),
+        r"^history is a DataFrame: pass interaction_table\(history, items=catalog\)\.$",
+    ),
+    "times in place of ratings": (
+        lambda: interaction_table(TIMED[["user", "item", "timestamp"]], items=[0, 1]),
+        r"^Column timestamp holds dates, no ratings: pass pairs\[\['user', 'item'\]\]\.$",
+    ),
+    "dates in place of ratings": (
+        lambda: interaction_table(TRIPLES.assign(rating=pd.Timestamp("2020")), items=[0, 1]),
+        "^Column rating holds dates, no ratings",
+    ),
+    "triples with times as a table": (
+        lambda: interaction_table(TIMED, items=[0, 1]),
+        r"as pairs\[\['user', 'item', 'rating'\]\] of .* got shape \(120, 4\)",
+    ),
+    "triples with times in place of a table": (
+        lambda: RATED.fit(TIMED),
+        "^X has a column 'user' and a column 'item', ",
+    ),
+    "entries without bounds": (
+        lambda: DPTruncatedSVD(1, privacy_unit="entry").fit(X),
+        r"Entry\(bounds=\(lowest, highest possible entry\)\), as bounds=\(1, 5\) for ratings",
+    ),
+    "texts of users before texts of rows": (
+        lambda: CLASSIFIER_OF_USERS.fit(OWNED, Y, users="user"),
+        "^users must be 1-D, with an id for each row .* got str",
+    ),
+    "no users of rows with texts": (
+        lambda: CLASSIFIER_OF_USERS.fit(OWNED, Y),
+        "^privacy_unit='user' needs users, an id for each row",
+    ),
+    "groups by the name of a column of texts": (
+        lambda: DPPersonalizedRegressor(1).fit(OWNED, X[:, 0], groups="user"),
+        "^groups must be 1-D, with an id for each row .* got str",
+    ),
+    "a column of users that is not named": (
+        lambda: DPPersonalizedRegressor(1).fit(OWNED, X[:, 0]),
+        r"^If .* pass user_column='user', or groups=X\['user'\] and X\.drop\(columns='user'\)\.",
+    ),
+    "users of a frame that are a feature": (
+        lambda: CLASSIFIER_OF_USERS.fit(NUMBERED, Y, users=NUMBERED[["user"]]),
+        r"a feature, too, the column 'user' of X: pass X\.drop\(columns='user'\)",
+    ),
+    "groups of a frame that are a feature": (
+        lambda: DPPersonalizedRegressor(1).fit(NUMBERED, X[:, 0], groups=NUMBERED[["user"]]),
+        r"a feature, too, the column 'user' of X: pass X\.drop\(columns='user'\)",
+    ),
+    "cells of a stream as rows": (
+        lambda: STREAM.partial_fit(TRIPLES),
+        r"X has 3 columns, but shape=\(3, 2\) has 2: .* cells to update\(rows, columns, values\)",
+    ),
+    "a prior that is not fitted": (
+        lambda: DPLinearRegression(prior=LinearRegression()).fit(X, X[:, 0]),
+        r"got 'LinearRegression'\. Call fit on public rows; if a clone has undone the fit",
+    ),
+    "a step that returns a frame": (
+        lambda: make_dp_pipeline(FunctionTransformer(lambda rows: rows / 10), SCALER).fit(NUMBERS),
+        r"^Step 'functiontransformer' returned a DataFrame .* Return frame\.to_numpy\(\) in the f",
+    ),
+    "bounds by names behind other columns": (
+        lambda: make_dp_pipeline(LOGS, DPStandardScaler(bounds=ends()), CLASSIFIER).fit(NUMBERS, Y),
+        r"a list of pairs in the order of its columns, or put a scaler inside ColumnTransformer\.",
+    ),
+    "a ledger that there is not": (
+        lambda: PrivacyLedger("nowhere"),
+        r"make one by PrivacyLedger\.create\(.*\); if .*, pass unit=\(.row., .record.\) to it, too",
+    ),
     "arrays as blocks": (
         lambda: RowBlocks([X, X]),
         "make_blocks must be a function .* got list; pass arrays in memory without RowBlocks",
@@ -460,10 +537,6 @@ SHOWN = {
     "a limit of a ledger that there is": (
         lambda: PrivacyLedger(epsilon=4.0),
         r"PrivacyLedger\.__init__: .*'path'\. PrivacyLedger\.create\(path, dataset=.* makes one",
-    ),
-    "a ledger that there is not": (
-        lambda: PrivacyLedger("nowhere"),
-        r"one by PrivacyLedger\.create\(path, dataset='a name', epsilon=4\.0, delta=1e-6\)\.$",
     ),
     "a ledger without limits": (
         lambda: PrivacyLedger.create("nowhere"),
@@ -660,7 +733,7 @@ SHOWN = {
     ),
     "a path of pairs": (
         lambda: interaction_table("log.csv", items=["tea"]),
-        "two columns, a user and an item, .* as pandas.read_csv.* got str",
+        r"two columns, a user and an item, .* as pairs\[\['user', 'item', 'rating'\]\] .* got str",
     ),
 }
 
@@ -702,7 +775,7 @@ TOLD = {
     ),
     "triples of an array": (
         lambda: RATED.fit(TRIPLES.to_numpy()),
-        r"^X has 3 columns\. If these are users, items and ratings, .*interaction_table\(X, items=",
+        r"^X has 3 columns: if they are users, items and ratings, .*interaction_table\(X, items=",
     ),
     "an epsilon of what is searched": (
         lambda: DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}).fit(X, Y),
@@ -715,7 +788,6 @@ TOLD = {
 }
 
 
-STREAM = DPStreamingFactorizer(1, shape=(3, 2), privacy_unit=skdp.units.Update(1.0))
 #: Attributes that users expect from other estimators, or before a fit, and what gives their values.
 ABSENT = {
     "components of a covariance": (DPCovariance(), "components_", r"Call components\(\)\.$"),
@@ -773,6 +845,42 @@ def test_what_is_right_is_not_warned_of():
     flags[:, 0] = 1.0  # one of them is always 1
     DPStandardScaler(bounds=(0, 1), epsilon=4.0).fit(flags)
     DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}, epsilon=4.0).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("error:X has 3 columns:skdp.PrivacyWarning")
+def test_entries_with_other_names_or_of_0_and_1_are_not_taken_for_triples():
+    RATED.fit(TRIPLES.set_axis(["tea", "jam", "pen"], axis=1).clip(1, 5))
+    flags = skdp.units.Entry((0, 1))
+    DPLowRankFactorizer(1, privacy_unit=flags).fit(TRIPLES.to_numpy() % 2)
+
+
+def test_a_verdict_on_steps_of_sklearn_names_their_private_twins_alone():
+    model = make_pipeline(StandardScaler(), DPTruncatedSVD(2), LogisticRegression()).fit(X, Y)
+    assert skdp.privacy_spent(model).verdict == (
+        "Not private: standardscaler (StandardScaler), logisticregression (LogisticRegression) "
+        "learned from the data without privacy: use DPStandardScaler and DPLogisticRegression in "
+        "make_dp_pipeline"
+    )
+    model = make_pipeline(DPTruncatedSVD(2), FunctionTransformer(np.tanh)).fit(X)
+    told = "Pipeline has a step 'functiontransformer', which may reveal .*: put it before the first"
+    assert re.match(f"Not private: {told}", skdp.privacy_spent(model).verdict)
+    frozen = FrozenEstimator(LogisticRegression().fit(X[:, :2], Y))
+    verdict = skdp.privacy_spent(make_pipeline(DPTruncatedSVD(2), frozen).fit(X, Y)).verdict
+    told = "Pipeline has a last step 'frozenestimator', which may reveal single rows in an error"
+    assert verdict.startswith(f"Not private: {told}")
+    assert "put it before" not in verdict
+
+
+def test_a_fold_that_a_ledger_refuses_says_that_earlier_ones_were_charged(tmp_path):
+    new = {"dataset": "a", "epsilon": 1.0, "delta": 1e-6, "unit": "record"}
+    ledger = PrivacyLedger.create(tmp_path / "new", **new)
+    model = clone(CLASSIFIER).set_params(ledger=ledger)
+    told = "This fit was not charged, and .* Each fold is a fit of its own; earlier ones were charg"
+    with pytest.raises(skdp.BudgetError, match=told):
+        cross_val_score(model, X, Y, error_score="raise")
+    assert len(ledger.entries()) == 1
+    with pytest.raises(skdp.BudgetError, match="of its own, at another path, made with unit='row'"):
+        DPTruncatedSVD(1, ledger=ledger).fit(X)
 
 
 @pytest.mark.parametrize("case", SHOWN)
@@ -891,7 +999,7 @@ def test_cures_of_parts_of_triples_and_of_ledgers_work(tmp_path):
     (table,) = cures_of(lambda: RATED.fit(TRIPLES), of_table)
     table = eval(table, {"skdp": skdp, "X": TRIPLES, "catalog": [0, 1]})
     assert RATED.fit(table).components_.shape == (1, 2)
-    (made,) = cures_of(lambda: PrivacyLedger("nowhere"), r"PrivacyLedger\.create\(.*\)")
+    (made,) = cures_of(lambda: PrivacyLedger("nowhere"), r"PrivacyLedger\.create\(.*?\)")
     ledger = eval(made, {"PrivacyLedger": PrivacyLedger, "path": tmp_path / "new"})
     assert ledger.remaining() == pytest.approx(4.0)
 

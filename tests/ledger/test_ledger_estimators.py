@@ -112,7 +112,7 @@ def test_a_refused_fit_releases_nothing_and_stays_as_it_was(ledger, name, monkey
     before = dict(vars(estimator))
     published = []
     monkeypatch.setattr(PrivacyBudget, "_publish", lambda *one: published.append(one))
-    with pytest.raises(skdp.BudgetError, match="Nothing has been released or charged"):
+    with pytest.raises(skdp.BudgetError, match="was not charged, and released nothing"):
         estimator.fit(*arguments)
     assert published == []
     assert ledger.entries() == []
@@ -254,7 +254,7 @@ def nearly_empty(tmp_path):
 
 
 def test_a_search_beyond_the_limit_stops_where_it_is_told_to(nearly_empty):
-    with pytest.raises(skdp.BudgetError, match="pass error_score='raise'"):
+    with pytest.raises(skdp.BudgetError, match="Pass error_score='raise'"):
         search(nearly_empty, error_score="raise").fit(X, Y)
     assert nearly_empty.spent()[2] <= 1
 

@@ -99,7 +99,8 @@ def test_a_step_that_learns_is_named():
     report = privacy_spent(pipeline)
     assert not report.is_private
     assert report.verdict == (
-        "Not private: scaler (StandardScaler) learned from the data without privacy"
+        "Not private: scaler (StandardScaler) learned from the data without privacy: "
+        "use DPStandardScaler in make_dp_pipeline"
     )
     assert statuses(report) == {"scaler": "not private", "dppca": "private"}
     assert report.spent.mu == total(MU)

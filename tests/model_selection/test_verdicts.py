@@ -367,8 +367,8 @@ def test_a_fit_that_failed_has_published_what_was_fitted_before():
     with pytest.raises(ValueError, match="solver"):
         failed.fit(X)
     assert privacy_spent(failed).verdict == (
-        f"Not private: scaler (StandardScaler) {LEARNED}; Pipeline has no total: This DPPCA "
-        "is not fitted yet: nothing is spent"
+        f"Not private: scaler (StandardScaler) {LEARNED}: use DPStandardScaler in "
+        "make_dp_pipeline; Pipeline has no total: This DPPCA is not fitted yet: nothing is spent"
     )
     plain = make_pipeline(StandardScaler().fit(X), Ridge())
     assert not privacy_spent(plain).is_private

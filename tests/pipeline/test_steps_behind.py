@@ -345,7 +345,8 @@ def test_a_step_that_makes_no_array_of_real_numbers_is_refused_before_anything_i
 ):
     function, given = NO_ROWS[name]
     step, scaler = FunctionTransformer(function), skdp.DPStandardScaler()
-    told = f"^Step 'functiontransformer' must return a 2-D array or a sparse matrix.*{given}"
+    told = "returned a" if name == "frame" else "must return a 2-D array or a sparse matrix"
+    told = f"^Step 'functiontransformer' {told}.*{given}"
     with pytest.raises(ValueError, match=told):
         skdp.make_dp_pipeline(step, scaler).fit(X)
     with pytest.raises(ValueError, match=told):
@@ -358,7 +359,7 @@ def test_a_step_that_returns_frames_is_refused_before_anything_is_spent(monkeypa
         first.set_output(transform="pandas")
         with pytest.raises(ValueError, match=r"returns data frames.*set_output"):
             skdp.make_dp_pipeline(first, skdp.DPPCA(2)).fit(X)
-    with pytest.raises(ValueError, match=r"got DataFrame.*validate=True"):
+    with pytest.raises(ValueError, match=r"returned a DataFrame.*validate=True"):
         skdp.make_dp_pipeline(FunctionTransformer(), skdp.DPPCA(2)).fit(pd.DataFrame(X))
     frame = pd.DataFrame(X, columns=list("abc"))
     pipeline = skdp.make_dp_pipeline(FunctionTransformer(validate=True), skdp.DPPCA(2))

@@ -314,7 +314,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         )
         if X.shape[1] != n_columns:
             raise ValueError(
-                f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
+                f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}: pass whole "
+                "rows here, and single cells to update(rows, columns, values)."
             )
         with self._lock:
             self._open_state()
