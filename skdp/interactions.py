@@ -132,7 +132,8 @@ def _ratings(pairs: Any) -> np.ndarray:
         "lines without one, as pairs.dropna() does. Columns go by place, as (user, item, rating)."
     )
     column, name = _safe_indexing(pairs, 2, axis=1), getattr(pairs, "columns", range(3))[2]
-    if str(name).lower() in ("date", "time", "timestamp", "ts") or have_times(column):
+    name = name if type(name) is str else "2"
+    if name.lower() in ("date", "timestamp", "ts") or have_times(column):
         raise ValueError(f"Column {name} holds dates, no ratings: pass pairs[['user', 'item']].")
     ratings = with_text(text, lambda: np.asarray(column, dtype=np.float64))
     if not np.isfinite(ratings).all():
@@ -229,7 +230,7 @@ def top_items(
     {'ann': ['jam']}
     """
     validate_plain({"n": [AT_LEAST_ONE]}, {"n": n}, "top_items")
-    if hasattr(history, "columns"):
+    if type(history).__name__ == "DataFrame":
         raise TypeError("history is a DataFrame: pass interaction_table(history, items=catalog).")
     check_scalar(history, "history", InteractionTable)
     if not hasattr(model, "inverse_transform"):

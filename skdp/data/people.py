@@ -11,7 +11,13 @@ from uuid import UUID
 
 import numpy as np
 
-from skdp.data.containers import checked_container, hide_error_text, is_collection
+from skdp.data.containers import (
+    UNREADABLE,
+    checked_container,
+    hide_error_text,
+    is_collection,
+    with_text,
+)
 from skdp.data.parts import RowParts
 from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import depth_of, largest_depth
@@ -164,7 +170,11 @@ def check_ids_early(estimator: Any, X: Any, users: dict[str, Any]) -> Any:
     if users and type(ids) in (str, NoneType) and hasattr(estimator, "privacy_unit"):
         getattr(estimator, "_resolved_unit", str)()
         people_of(ids, X, estimator.privacy_unit)
-    return ids.iloc[:, 0] if hasattr(ids, "iloc") and ids.shape[1:] == (1,) else ids
+
+    def _of_one_column() -> bool:
+        return hasattr(ids, "iloc") and ids.shape[1:] == (1,)
+
+    return ids.iloc[:, 0] if with_text(UNREADABLE, _of_one_column) else ids
 
 
 def ids_in_memory(users: Any) -> Any:

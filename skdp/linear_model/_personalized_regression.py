@@ -203,7 +203,9 @@ def check_rows_and_ids(
     """Return the checked rows without ids, and the ids, from `groups` or from a column of X."""
     checks.refuse_blocks(X, estimator_name)
     for name, kind in types_of(X):
-        if kind and "user" in str(name).lower() and groups is user_column is None:
+        # The text of another label is not shown.
+        is_of_users = type(name) is str and "user" in name.lower()
+        if kind and is_of_users and groups is user_column is None:
             raise ValueError(_OF_IDS.format(name))
     ids, given = None, None if groups is None else checked_ids(groups, "groups")
     if issparse(X) and user_column is None:

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp import covariance, decomposition, linear_model, preprocessing
 from skdp._estimator import PlannedEstimator, PrivateEstimator, carried, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
-from skdp.exceptions import counted
+from skdp.exceptions import counted, joined
 from skdp.model_selection._search import BaseDPSearch, DPGridSearch, DPRandomizedSearch
 from skdp.pipeline import DPPipeline
 from skdp.pipeline import _rules as rules
@@ -706,7 +706,7 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
             if step.note == _LEARNED and not step.path.endswith("transformer"):
                 twins[rules.TWINS.get(step.class_name, "")] = None
     # Other advice than a class is no identifier.
-    use = " and ".join(filter(str.isidentifier, twins))
+    use = joined([*filter(str.isidentifier, twins)])
     texts = {_LEARNED: f"{_LEARNED}: use {use} in make_dp_pipeline"} if use else {}
     return [f"{', '.join(labels)} {texts.get(note, note)}" for note, labels in by_note.items()]
 

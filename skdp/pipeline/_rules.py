@@ -89,9 +89,8 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     }
 
 
-# Replacements for classes that learn without privacy. Sparse and robust regressions have no
-# replacement, as skdp has only least squares.
-#: What to use in place of a step that may learn without privacy, by the name of its class.
+#: What to use in place of a step that may learn without privacy, by the name of its class. Sparse
+#: and robust regressions have nothing, as skdp has only least squares.
 TWINS = {
     name: twin
     for names, twin in {

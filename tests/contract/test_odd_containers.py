@@ -13,6 +13,7 @@ from sklearn.compose import ColumnTransformer
 
 import skdp
 from skdp.data.containers import checked_container
+from skdp.interactions import interaction_table, top_items
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -205,6 +206,53 @@ def test_an_error_about_labels_that_are_no_texts_keeps_its_beginning():
     frame = pd.DataFrame({"x": X[:, 0], "y": "no"}).set_axis(["x", Label()], axis=1)
     with pytest.raises(ValueError, match=r"^could not convert string to float") as refused:
         skdp.DPPCA(1).fit(frame)
+    assert "SECRET" not in str(refused.value)
+
+
+class Hostile:
+    """An object whose attributes and texts show values, but for `str`."""
+
+    def __init__(self, text):
+        self._text, self.iloc = text, None
+
+    def __str__(self):
+        return self._text
+
+    def __repr__(self):
+        return "SECRET 17.5"
+
+    def __format__(self, _):
+        return "SECRET 17.5"
+
+    def __len__(self):
+        return N
+
+    @property
+    def shape(self):
+        raise RuntimeError("SECRET 17.5")
+
+    columns = shape
+
+
+TEXTS_OF_USERS = pd.DataFrame({"x": X[:, 0], "y": "ann"}).set_axis(["x", Hostile("user")], axis=1)
+NAMED_DATES = pd.DataFrame({"user": ["a"], "item": ["b"], "day": [pd.Timestamp("2020")]})
+NAMED_DATES.columns = ["user", "item", Hostile("timestamp")]
+CODES = np.arange(N) % 2
+OF_USERS = skdp.DPLogisticRegression(classes=[0, 1], privacy_unit="user")
+WITH_HOSTILE = {
+    "ids": lambda: OF_USERS.fit(X, CODES, users=Hostile("ids")),
+    "the label of a column of texts": (
+        lambda: skdp.DPPersonalizedRegressor().fit(TEXTS_OF_USERS, X[:, 0])
+    ),
+    "the label of dates": lambda: interaction_table(NAMED_DATES, items=["b"]),
+    "a history": lambda: top_items(skdp.DPTruncatedSVD(1), Hostile("history"), 1),
+}
+
+
+@pytest.mark.parametrize("call", WITH_HOSTILE.values(), ids=WITH_HOSTILE)
+def test_errors_show_no_text_of_other_objects(call):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        call()
     assert "SECRET" not in str(refused.value)
 
 
