@@ -382,6 +382,7 @@ def six_columns(generator, kind):
     return np.column_stack([X, y])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "widest"), [("rare", 1.3), ("skewed", 7.0), ("correlated", 2.8), ("rare target", 1.5)]
 )
@@ -459,6 +460,7 @@ def test_a_target_that_noise_hides_is_predicted_by_its_location():
     np.testing.assert_allclose(model.predict(rows[:9, :3]), made.location_[3])
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("epsilon", [16.0, 256.0])
 def test_a_column_of_zeros_tells_nothing(epsilon):
     # One in ten had a coefficient that noise made, in a unit that noise made.
@@ -483,6 +485,7 @@ def test_a_target_whose_place_noise_hides_has_no_regression():
             made.regression(100)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize(("n", "least", "most"), [(250, 8, 30), (4000, 0, 0)])
 def test_years_are_refused_as_targets_if_noise_hides_how_they_vary(n, least, most):
@@ -608,7 +611,7 @@ def test_made_up_rows_of_noise_are_warned_of():
     assert not warned_by(lambda: made_up(5))
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("is_constant", [False, True])
 def test_columns_that_scales_hide_are_warned_of_unless_the_moment_shows_them(is_constant):
     random = np.random.default_rng(0)

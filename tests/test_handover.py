@@ -84,6 +84,7 @@ def assert_equal_elsewhere(path, cases):
 COVERS = {name: single_cover(cells)[:2] for name, cells in CELLS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cells",
     [
@@ -238,6 +239,7 @@ SPARSE_STEPS = {
 }
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("is_mapped", [True, False])
 @pytest.mark.parametrize("name", SPARSE_STEPS)
 def test_sparse_steps_are_dense_before_a_regression_that_clips(name, is_mapped):
@@ -385,6 +387,7 @@ def made_discriminant():
     return DPCovariance(bounds=ends).fit(rows).discriminant(4)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("name", MAKERS)
 def test_what_is_made_of_a_release_carries_its_record_until_it_is_changed(name):
     model = MAKERS[name]()
@@ -668,7 +671,7 @@ def grids_of(ledger):
     }
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("case", grids_of(None))
 def test_no_seed_or_ledger_is_on_a_card_of_a_search(tmp_path, case):
     path, unlimited = tmp_path / "secret.skdp", {"epsilon": 1e9, "delta": 0.1}

@@ -50,6 +50,7 @@ def faults_of(release):
     return faults if is_number else [*faults, "sensitivity"]
 
 
+@pytest.mark.slow
 def test_every_release_has_a_plain_name_and_a_sensitivity():
     assert [(family, one) for family, one in releases() if faults_of(one)] == []
 

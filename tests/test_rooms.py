@@ -161,6 +161,7 @@ assert not hasattr(skdp, "dataset")
     return {*subprocess.run(run, stdout=subprocess.PIPE, text=True, check=True).stdout.split()}
 
 
+@pytest.mark.slow
 def test_some_rooms_are_imported_when_they_are_asked_for(added):
     late = {"skdp.datasets", "skdp.display", "skdp.federated", "skdp.metrics", "skdp.testing"}
     assert not late & added

@@ -63,6 +63,7 @@ def gaussian(mu, n_outputs=1):
     )
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     "check",
     # It starts processes.
@@ -75,7 +76,7 @@ def test_nothing_is_said_of_an_estimator_without_mistakes(check):
     assert not CHECKS[check](fit_of(mistakes.NoisyMean), *rows())
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "check"), mistakes.MISTAKES.items())
 def test_planted_mistakes_are_caught(kind, check):
     assert CHECKS[check](fit_of(kind), *rows())
@@ -129,6 +130,7 @@ def test_too_little_noise_is_refuted():
     assert audit(gaussian(1 / 0.7), 0.0, 1.0, n_fits=2000, random_state=0).mu > 1
 
 
+@pytest.mark.slow
 def test_a_difference_in_spread_is_seen():
     def spread(data, seed):
         return np.random.default_rng(seed).normal(scale=data, size=2)
@@ -426,7 +428,7 @@ def found_in(hide, is_honest=False):
     return find_data_dependent_attributes(fit, *rows(), random_state=0)
 
 
-@pytest.mark.covered(at_most=20)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("hide", HIDING.values(), ids=HIDING)
 def test_a_row_is_seen_wherever_it_is_hidden_and_noise_is_not(hide):
     # An error of it would be the same for all data.
@@ -444,7 +446,7 @@ def test_what_no_check_can_read_is_refused_by_its_name(hide):
         audit(fit_of(partial(Hides, hide)), *rows(), n_fits=20)
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -328,7 +328,7 @@ def run_alone(case, name):
         assert testing.check_privacy(case) == [name]
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(("kind", "check"), MISTAKES.items())
 def test_a_mistake_fails_the_check_that_one_would_expect(kind, check):
     with np.errstate(), pytest.raises(AssertionError, match=f"(?m)^{check}: ") as caught:
@@ -340,6 +340,7 @@ def test_what_is_right_passes():
     testing.check_privacy(case_of(Sums))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_a_ledger_is_no_way_out_and_reading_is_none(tmp_path):
     facts = {"dataset": "x", "epsilon": 1e9, "delta": 0.1, "unit": "row"}
@@ -527,6 +528,7 @@ def test_an_argument_that_fit_takes_by_name_only_is_handed_on_by_a_subclass():
     run_alone(case, "neighbors_move_no_release_further_than_declared")
 
 
+@pytest.mark.slow
 def test_users_are_exchanged_with_all_their_rows():
     data = X, np.repeat(np.arange(20), 3)
     testing.check_privacy(testing.PrivacyCase(UserMean(), data, neighbours=testing.replaced_users))

@@ -102,7 +102,7 @@ LEAKING = [
 ]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize(("leak", "cell"), LEAKING)
 def test_a_copy_that_leaks_breaks_the_laws_that_are_for_it(leak, cell):
     assert broken_laws(cell, CAUGHT_BY[leak]) == CAUGHT_BY[leak]
@@ -126,7 +126,7 @@ def test_contributors_are_told_of_all_copies():
     assert f" {len(CAUGHT_BY)} copies that leak" in page.read_text()
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", toy.CELLS, ids=str)
 def test_the_copies_differ_in_their_leaks_alone(cell):
     assert broken_laws(cell, laws_for(cell)) == set()
@@ -148,6 +148,7 @@ def test_the_toy_warns_of_public_facts_and_of_released_values(epsilon, word):
         SHORTENED(epsilon=epsilon).fit(TOY.ordinary(SHORTENED))
 
 
+@pytest.mark.slow
 def test_the_toy_keeps_to_the_conventions_of_estimators():
     # Those that are copied from it have to.
     told = check_estimator(toy.ClippedMean(), on_fail=None, on_skip=None)

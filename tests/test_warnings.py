@@ -110,6 +110,7 @@ def test_steps_whose_names_differ_in_a_number_are_told_apart():
     assert "Step 'dppca-2'" in told
 
 
+@pytest.mark.slow
 def test_a_curve_of_steps_that_share_no_budget_names_their_classes():
     steps = make_pipeline(skdp.DPPCA(2), skdp.DPTraceRegressor())
     lines = lines_of(lambda: epsilon_curve(steps, X, Y, epsilons=[0.1, 1], n_samples=100))
@@ -200,6 +201,7 @@ STEPS = [FunctionTransformer(np.tanh), skdp.DPStandardScaler(), skdp.DPLogisticR
 COLUMNS = ColumnTransformer([("all", FunctionTransformer(np.tanh), [0, 1, 2, 3])])
 
 
+@pytest.mark.slow
 def test_fits_in_threads_leave_the_filters_of_warnings():
     models = [skdp.make_dp_pipeline(*STEPS), STEPS[-1], skdp.make_dp_pipeline(COLUMNS, *STEPS[1:])]
 
@@ -307,6 +309,7 @@ def ended(stream):
     return stream
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("is_search", [False, True])
 def test_columns_that_noise_hides_are_warned_of_unless_the_classes_are_surely_found(is_search):
     """A scaler cannot know what its columns predict; a classifier behind it has released that."""

@@ -86,7 +86,7 @@ def at_the_door(fitted):
     return _in_parts
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "cell"), CELLS, ids=lambda one: str(one))
 def test_laws_of_attacks_hold_for_chunks(name, cell, monkeypatch):
     fitted = []

@@ -115,6 +115,7 @@ CASES = [
 ]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 9))]
 )

@@ -102,7 +102,7 @@ EACH = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.covered(at_most=1)
 @EACH
 def test_laws_of_attacks_hold_in_calls(family, cell):
     with family.setting(cell):

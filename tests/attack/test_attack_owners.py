@@ -26,7 +26,7 @@ def may_be_lost_in_rounding(cell):
     return is_centered and cell.container == "sparse" and cell.norms == "private"
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(("cell", "lie"), CASES, ids=lambda one: str(one))
 def test_neighbors_move_no_part_further_than_booked(cell, lie):
     worst, heard = attack(cell, Server(cell, lie))
@@ -38,7 +38,7 @@ def test_neighbors_move_no_part_further_than_booked(cell, lie):
     assert_within_limits(heard)
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("unit", ["row", "owner"])
 @pytest.mark.parametrize("lie", LIES)
 def test_no_lie_makes_the_bounds_slack(lie, unit):
@@ -59,7 +59,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", ["honest", "largest", "random"])
 @pytest.mark.parametrize("cell", WIDE, ids=str)
 def test_wide_tables_move_no_part_further_than_booked(cell, lie):

@@ -69,7 +69,7 @@ def test_hill_climbing_finds_no_worse_neighbor(cell):
     assert 0.4 < best <= ROUNDING
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     "cell",
     [Cell(model, solver) for model in ("svd", "pca", "pca, centered again") for solver in SOLVERS],
@@ -90,7 +90,7 @@ IN_PARTS = (
 )
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", IN_PARTS, ids=str)
 def test_rows_at_the_ends_of_parts_move_nothing_further_than_declared(cell):
     # The first row is a part of its own, and the next begins at the second.

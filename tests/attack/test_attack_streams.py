@@ -74,6 +74,7 @@ def test_a_known_sketch_would_break_what_high_probability_promises():
     seeded.shard(allow_pickle=True)
 
 
+@pytest.mark.slow
 def test_the_record_tells_nothing_of_a_secret_sketch():
     # Only one of the sides leaves so many dimensions out that its tail is worth something.
     streams = [

@@ -42,7 +42,7 @@ def test_opposite_records_move_the_moments_of_features_as_far_as_declared(
     assert 0.99 < farthest(replays, null)["column moments"] <= ROUNDING
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @each(
     layout=("matrices", "vectors", "outer", "one-hot"),
     unit="record",
@@ -62,7 +62,7 @@ def test_degenerate_datasets_have_no_worse_neighbors(cell):
         assert max(worst.values()) > 0.99, name
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("layout", ["sparse vectors", "matrices", "one-hot", "tasks"])
 def test_threads_keep_the_sensitivity(layout):
     # Which of them adds up what depends on how many entries of sparse records are not 0.

@@ -123,7 +123,7 @@ def counted(fit):
     return weights
 
 
-@pytest.mark.covered(at_most=5)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize(("name", "container"), CELLS)
 def test_no_value_that_is_counted_follows_other_users(name, container):
     generator = np.random.default_rng(3)

@@ -53,7 +53,7 @@ def data_of(cell):
     return (TABLE > 0.3).astype(float) if cell.startswith("interaction") else TABLE
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=1)
 @every_estimator
 @every_cell
 def test_containers_give_the_same_fit(make, cell):

@@ -252,6 +252,7 @@ def told_by(kind, holder, classes, call):
     return outcome, [one if isinstance(one, bytes) else one.encode() for one in told]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_calls", "seed"), [(250, 0), pytest.param(3000, 1, marks=pytest.mark.slow)]
 )
@@ -293,6 +294,7 @@ def test_many_labels_are_no_classes_unless_they_are_given(call, kind):
         assert len(CALLS[call]([X, labels], labels).classes_) == N
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("call", ["logistic", "trace", "pipeline", "grid"])
 def test_of_equal_labels_the_first_does_not_decide(call):

@@ -420,6 +420,7 @@ def test_texts_are_filled_within_a_part():
     assert "Column note holds texts and gaps. Fill gaps in texts before" in text
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
 def test_logarithms_with_gaps_keep_the_names_of_columns(kind):
     kept = {"feature_names_out": "one-to-one"}
@@ -502,6 +503,7 @@ def test_the_cure_for_dates_runs_as_it_stands(rows):
     assert days.tolist() == (DAYS - pd.Timestamp("2000-01-01")).dt.days.tolist()
 
 
+@pytest.mark.slow
 def test_an_encoder_that_was_fitted_to_public_rows_may_have_found_its_categories():
     public = TABLE[["member", "town"]]
     frozen = FrozenEstimator(OneHotEncoder(handle_unknown="ignore").fit(public))

@@ -228,6 +228,7 @@ def test_units_of_the_steps_of_a_pipeline_do_not_mix():
         pipeline("row").fit(X[codes], y[codes], users=codes)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("routing", [False, True])
 def test_searches_of_scikit_learn_hand_ids_on(routing):
     X, y, codes = rows_of_people()
@@ -267,7 +268,7 @@ SPLITS = {
 
 
 # Folds by places do not look at groups, and say so.
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
 @pytest.mark.parametrize("splits", SPLITS)
 def test_searches_are_counted_only_with_folds_that_follow_from_ids(splits):

@@ -194,6 +194,7 @@ def test_workers_that_are_not_alike_are_refused(monkeypatch):
         skdp.DPPCA(2).fit(*in_chunks(ROWS, lengths=LENGTHS))
 
 
+@pytest.mark.slow
 def test_chunks_are_left_as_they_are():
     for rows in (np.ascontiguousarray(ROWS), np.asfortranarray(ROWS)):
         X, y = (one.persist() for one in in_chunks(rows, NUMBERS, lengths=LENGTHS))

@@ -152,6 +152,7 @@ def test_masked_chunks_are_refused():
         skdp.DPPCA(1).fit(da.ma.masked_greater(array(), 0))
 
 
+@pytest.mark.slow
 def test_labels_of_data_frames_may_be_texts_or_categories(parquet):
     for X in (parquet, parquet.astype({"label": "category"})):
         model = skdp.DPLogisticRegression(classes=["no", "yes"], epsilon=50.0)

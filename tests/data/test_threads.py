@@ -106,7 +106,7 @@ def bits_of_fit(n_jobs=2, solver="power"):
     return DPPCA(10, solver=solver, **parameters).fit(X).components_.tobytes()
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["power", "covariance"])
 def test_a_seed_repeats_a_fit_with_any_number_of_threads(solver):
     found = {bits_of_fit(n_jobs, solver) for n_jobs in (1, 2, 3, None)}

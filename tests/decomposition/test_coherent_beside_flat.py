@@ -33,6 +33,7 @@ def length(epsilon, unit):
     return np.linalg.norm(GRAPH @ vector) / np.linalg.norm(vector) / LARGEST
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("unit", [Edge((0, 1)), Entry((0, 1))], ids=repr)
 def test_error_never_rises_with_the_budget(unit):
@@ -51,6 +52,7 @@ def table():
     return csr_array((random.random(chance.shape) < chance).astype(float))
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize(("solver", "least"), [("auto", 0.996), ("power", 0.985)])
 def test_error_of_interactions_never_rises_with_the_budget(solver, least):

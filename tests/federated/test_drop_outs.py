@@ -106,6 +106,7 @@ def test_without_noise_it_is_the_fit_of_those_who_are_left(name, unit):
         np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["logistic", SLOW("pipeline")])
 def test_losses_are_scaled_as_sums_are(name):
     """So the penalty of a classifier weighs as much as beside all records."""
@@ -118,6 +119,7 @@ def test_losses_are_scaled_as_sums_are(name):
     np.testing.assert_allclose(*map(np.linalg.norm, coefs), rtol=0.1)
 
 
+@pytest.mark.slow
 def test_everybody_may_stay_and_one_more_may_not_leave():
     federation = federation_of("scaler")
     _, rows, _ = CASES["scaler"]
@@ -168,6 +170,7 @@ def test_the_noise_is_that_of_the_fewest_honest_owners():
 # Owners and coordinators who come back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", [SLOW(2), 3, SLOW(4), SLOW(5), SLOW(6), SLOW(7)])
 def test_a_loss_within_an_answer_ends_the_run_and_comes_back_by_its_state(tmp_path, exchange):
     """A new coordinator learns from owners with whom they have handed in."""

@@ -71,7 +71,7 @@ def draws_of(monkeypatch):
     return drawn
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ["masked", "trusted", "none"])
 def test_owners_that_die_between_all_messages(aggregator, paths, monkeypatch, tmp_path):
     """Every owner is a new object at every question, and once more for its repetition."""

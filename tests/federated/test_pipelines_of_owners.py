@@ -56,6 +56,7 @@ def federation_of(name, *args, **options):
     return federation_like(*CASES[name][:2], *args, **options)
 
 
+@pytest.mark.covered(at_most=1)
 @EACH
 def test_without_noise_it_is_the_fit_in_one_place(name):
     pipeline, rows, y = CASES[name]
@@ -82,7 +83,7 @@ def test_the_record_is_that_of_the_whole(name):
         assert set(done) <= names
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @EACH
 def test_all_owners_get_one_model_and_the_noise_is_that_of_the_plan(name):
     """The noise of each share, in units of the plan's."""

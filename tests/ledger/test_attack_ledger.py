@@ -36,6 +36,7 @@ def mu_of_share(n_fits):
     return WHOLE_MU / np.sqrt(n_fits) * (1 - 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "n_processes"),
     [
@@ -180,7 +181,7 @@ def test_an_error_that_is_kept_locks_nobody_out(tmp_path, monkeypatch):
     other.charge(Fit(0.1))
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_no_flipped_bit_of_the_limit_raises_it(tmp_path, delta):
     path = tmp_path / "limit"

@@ -70,6 +70,7 @@ def ended(child):
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_kills", "n_charges"), [(6, 60), pytest.param(200, 20_000, marks=pytest.mark.slow)]
 )

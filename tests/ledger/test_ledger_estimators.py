@@ -271,6 +271,7 @@ def test_a_search_beyond_the_limit_goes_on_to_the_end_otherwise(nearly_empty):
     assert nearly_empty.spent()[2] <= 1
 
 
+@pytest.mark.slow
 def test_a_search_beyond_the_limit_has_nothing_left_for_the_best_one(nearly_empty):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitFailedWarning)

@@ -62,6 +62,7 @@ def test_norms_of_single_entries_and_of_nothing_are_exact(norms):
     np.testing.assert_array_equal(np.isfinite(norms(rows)), [False] * 3 + [True])
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("n_features", [1, 3, 20_000])
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_norms_of_a_row_do_not_depend_on_what_the_other_rows_are(n_features, is_sparse):

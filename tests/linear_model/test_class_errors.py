@@ -17,6 +17,7 @@ def fitted(name, epsilon, seed, **parameters):
     return model.fit(*rows_of(name, seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 4.0])
 @pytest.mark.parametrize("name", ["5,000 rows, 5 columns", "5,000 rows, 5 columns, 3 classes"])
 def test_coefficients_are_rarely_further_off_than_they_say(name, epsilon):

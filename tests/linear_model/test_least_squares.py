@@ -233,6 +233,7 @@ def test_a_weak_fit_of_skewed_responses_is_drawn_to_their_mean():
 # Levels of gradients.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explained", [0.0, 0.1])
 def test_a_weak_signal_is_no_silent_loss(explained):
     """Predictions that noise makes are not published without a warning."""
@@ -313,6 +314,7 @@ def one_hot(n=3000, n_categories=40):
     return X[:n], y[:n], X[n:], y[n:]
 
 
+@pytest.mark.covered(at_most=2)
 @ignore_warnings
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize(("epsilon", "lost"), [(16.0, 0.05), (64.0, 0.02), (256.0, 0.02)])

@@ -265,6 +265,7 @@ def test_it_warns_of_what_noise_hides():
     assert warned_by(lambda: model.fit(X[:, :1], codes)) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:random_state")
 def test_no_model_of_noise_is_silent():
     generator = np.random.default_rng(0)
@@ -289,6 +290,7 @@ def test_noise_alone_seldom_gives_a_column_of_zeros_a_coefficient():
     assert sum(fit.coef_[0, -1] == 0 for fit in fits) > 16
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("rare", NAMES[:2])
 def test_it_names_a_class_that_noise_hides(rare):
     X, _ = drawn(2000, 2)
@@ -338,6 +340,7 @@ def test_types_and_shapes():
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_few_records_have_nearly_the_loss_of_the_frequencies():
     """Where the joint moment hides how frequent classes are, their counts are released."""

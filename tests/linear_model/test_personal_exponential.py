@@ -75,7 +75,7 @@ def test_losses_stay_within_their_bound_whatever_a_user_has():
         assert (losses <= BOUND**2).all()
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_representation_is_found(delta):
     X, y, groups = draw(2000)

@@ -271,7 +271,7 @@ def test_who_has_no_rows_has_the_mean_model():
     assert (predicted[~is_new] != model.predict(X[rows][~is_new])).all()
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("solver", ["gradient", "altmin", "exponential"])
 def test_threads_change_no_bit(solver, monkeypatch):
     monkeypatch.setattr("skdp.data.users._BLOCK_SLOTS", 16)
@@ -603,7 +603,7 @@ def test_features_in_other_units_are_told_of():
     assert not any("too small beside" in one for one in told)
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["gradient", "altmin"])
 def test_sizes_of_features_and_responses_make_no_difference(solver):
     X, y, groups, _, _ = draw(600)

@@ -70,7 +70,7 @@ def scores(kind, prior, epsilon, n):
     return np.mean(found), np.mean([fit.prior_weight_ for fit in fits])
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @ignore_warnings
 @pytest.mark.parametrize(
     ("kind", "epsilon", "n", "gain", "least"),
@@ -100,6 +100,7 @@ def test_a_prior_of_rare_responses_is_taken():
     assert np.mean([fit.prior_weight_ for fit in fits]) > 0.6
 
 
+@pytest.mark.slow
 @ignore_warnings
 @each_kind
 def test_a_bad_prior_costs_little(kind):
@@ -110,6 +111,7 @@ def test_a_bad_prior_costs_little(kind):
     assert other > plain - 0.02
 
 
+@pytest.mark.slow
 @ignore_warnings
 @pytest.mark.parametrize("epsilon", [2.0, 100.0])
 @pytest.mark.parametrize(
@@ -140,6 +142,7 @@ def test_the_fit_undoes_what_a_prior_says_of_far_rows(epsilon):
     assert model.prior_weight_ > 0.1
 
 
+@pytest.mark.slow
 @ignore_warnings
 def test_with_much_budget_the_fit_undoes_what_is_wrong_in_a_prior():
     coef = CLASSES[-1].coef_ / CLASSES[0].scale_

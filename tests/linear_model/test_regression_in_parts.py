@@ -51,7 +51,7 @@ def _loaded_in_every_pass(monkeypatch):
     monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", 0)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=1)
 @every_kind
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("container", ["dense", "float32", "sparse"])
@@ -88,6 +88,7 @@ def test_predictions_come_a_part_at_a_time(kind, tmp_path):
     assert {one.dtype for one in single} == {single.dtype} == {np.dtype(np.float32)}
 
 
+@pytest.mark.covered(at_most=1)
 @every_kind
 def test_scores_are_those_of_arrays(kind):
     model, weights = made(kind).fit(X, y), DRAWN.random(N)
@@ -258,7 +259,7 @@ def test_a_part_that_changes_later_ends_the_fit_and_is_charged(ledger):
     assert not hasattr(model, "coef_")
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=2)
 @every_kind
 @pytest.mark.parametrize("bad", ["secret", 10**400, None, [1.0]], ids=str)
 def test_a_response_that_is_no_number_any_more_raises_nothing(kind, bad):

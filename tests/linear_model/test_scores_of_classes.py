@@ -70,6 +70,7 @@ def test_a_log_loss_above_that_of_the_frequencies_comes_with_a_warning():
     assert max(n_silent, n_large) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_noise_rarely_makes_scores_of_few_records_long():
     """It did in one of ten fits, by up to 1.4."""
@@ -104,6 +105,7 @@ def test_rows_of_zeros_alone_give_no_coefficients():
     np.testing.assert_array_equal(model.coef_, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:random_state")
 def test_losses_of_long_rows_on_the_wrong_side_are_not_hidden():
     """Classes differ in how far their rows spread, and hardly in their means."""

@@ -134,6 +134,7 @@ def test_few_records_are_warned_of_and_a_search_takes_the_labels_for_classes():
     assert search.fit(X, y).best_estimator_.classes_.tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_matrices_may_lie_far_from_zero():
     """Steps are as long as the spread around the mean asks for; where noise hides it, a warning."""
     X = np.random.default_rng(0).normal(size=(5000, 4, 3))
@@ -166,6 +167,7 @@ def test_labels_without_a_signal_are_not_fitted_in_silence():
     assert np.mean(losses) < 0.02
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(("part", "epsilon"), [(0.05, 1.0), (0.05, 256.0), (0.2, 1.0)])
 def test_codes_for_gaps_do_not_make_probabilities_worse_than_frequencies(part, epsilon):
     """Where -999 stood in all entries of 5% of the matrices, log losses were 1.0 to 2.4."""
@@ -196,6 +198,7 @@ def test_a_fit_to_equal_matrices_is_finite_without_noise():
     np.testing.assert_allclose(model.predict_proba(np.ones((1, 2, 3)))[0, 1], 1 / 3, atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_steps")
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_no_neighbor_moves_what_decides_on_the_length_by_more_than_declared(adjacency):

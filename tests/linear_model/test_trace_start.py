@@ -48,6 +48,7 @@ def test_a_start_from_data_takes_the_records_that_it_needs(name):
     assert name == "random" or 0.01 < max(shares[1]) <= 0.1
 
 
+@pytest.mark.slow
 def test_entries_of_unlike_variance_have_no_local_minimum_from_a_start_from_data():
     random = np.random.default_rng(1)
     X = random.normal(size=(6000, 8, 8)) * 10 ** random.uniform(-1, 1, size=(8, 8))

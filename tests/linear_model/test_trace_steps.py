@@ -48,6 +48,7 @@ def test_steps_on_images_are_not_too_long(unit):
     assert scored(X, y, epsilon=4.0, privacy_unit=unit) > 0.6
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("rank", [1, 2])
 def test_a_descent_that_goes_astray_ends_at_0_and_says_so(rank, monkeypatch):
     """Noise may hide the records that make a curvature large; here it hides most of all."""
@@ -97,7 +98,7 @@ def test_a_covariance_of_all_entries_is_that_of_rows_and_columns_where_it_is_the
     assert np.allclose(one.coef_, other.coef_, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["record", "response"])
 def test_a_covariance_of_all_entries_spares_what_rows_and_columns_cannot_tell(unit):
     basis = np.linalg.qr(np.random.default_rng(1).normal(size=(48, 48)))[0]

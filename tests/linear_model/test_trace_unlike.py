@@ -104,7 +104,7 @@ def test_one_rare_or_constant_feature_harms_no_others(share):
         assert score > 0.84
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("unit", ["record", "response"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_matrices_of_rank_one_with_a_side_of_one(container, unit):
@@ -145,6 +145,7 @@ def rare_matrices(n, share, seed=0):
     return X, np.maximum(signal - np.quantile(signal, 1 - share), 0.0)
 
 
+@pytest.mark.slow
 def test_amounts_that_fill_no_bin_alone_are_found_by_several():
     X, y = rare_matrices(8000, 0.1)
     fits = [DPTraceRegressor(1, epsilon=4.0, random_state=2**100 + s).fit(X, y) for s in range(3)]

@@ -110,7 +110,7 @@ def test_public_rows_of_any_length_leave_the_others_to_be_learned_from(
     assert r2_score(new_y, model.predict(container(new_X))) > 0.8
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["gaussian", "tasks"])
 def test_public_matrices_of_any_length_leave_the_others_to_be_learned_from(design):
     X, y, M = make_trace_regression(20_000, (8, 6), rank=1, design=design, random_state=0)
@@ -138,6 +138,7 @@ def cells(n, shape, rank, seed=0, power=0.0, size=1.0):
     return RankOneMatrices.from_indices(*places, shape=shape), y, M + 3
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_means_of_rare_rows_that_are_noise_leave_a_table_near_its_mean():
     found = []
@@ -153,6 +154,7 @@ def score_of_cells(model, M):
     return r2_score(M.ravel(), (model.intercept_ + model.coef_matrix_).ravel())
 
 
+@pytest.mark.slow
 def test_steps_stay_long_while_a_direction_is_hardly_found():
     # Seeds whose starts are nearly orthogonal to the truth: scores were below .65, once .24. Of 50
     # draws of the noise for each, one was .87 and all others above .97.
@@ -179,6 +181,7 @@ def test_too_few_cells_are_warned_of(strength, is_warned, errors):
     assert errors[0] < error < errors[1]
 
 
+@pytest.mark.slow
 def test_too_few_cells_for_the_rank_are_warned_of():
     # As dense matrices, those of a strength of 2.4 are enough for no warning.
     X, y, _ = make_trace_regression(12_500, (60, 40), rank=2, design="completion", random_state=0)
@@ -210,6 +213,7 @@ def test_the_designs_of_the_tables_are_not_warned_of(design):
     assert messages_of(regressor(rank=2), X, y) == []
 
 
+@pytest.mark.slow
 def test_cells_that_follow_their_rows_and_columns_are_not_warned_of():
     X, y = cells_of_sums(size=1.0)
     for seed in range(3):
@@ -236,6 +240,7 @@ def cells_of_sums(size):
     return RankOneMatrices.from_indices(*places, shape=(40, 30)), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explained", [0.0, 0.2])
 def test_a_weak_signal_is_no_silent_loss(explained):
     """Predictions that noise makes are not published without a warning."""

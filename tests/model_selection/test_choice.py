@@ -51,7 +51,7 @@ def test_regrets_of_a_row_differ_by_at_most_one(seed, n_candidates):
         assert (found * 2**20 == np.rint(found * 2**20)).all()
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("is_bounded", [False, True])
 def test_no_row_moves_the_choice_further_than_declared(adjacency, is_bounded):

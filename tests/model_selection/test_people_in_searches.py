@@ -298,6 +298,7 @@ def test_the_unit_needs_ids_and_ids_the_unit(monkeypatch):
             score_of("squares", X, Y, bad)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("routing", [False, True])
 def test_searches_are_scored_by_scikit_learn(routing):
     search = search_of("accuracy", epsilon=30.0, random_state=None)

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
+@pytest.mark.slow
 def test_all_fits_of_a_search_are_counted_as_a_ledger_counts_them(ledger):
     both = make_pipeline(pca(ledger=ledger), regressor(ledger=ledger))
     search = GridSearchCV(both, GRID, cv=FOLDS, error_score="raise").fit(X, Y)

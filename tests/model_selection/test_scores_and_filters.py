@@ -121,6 +121,7 @@ def _of_classifier(table):
     return y, [frozen, fixed, tuned, FrozenEstimator(fixed)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_estimators_around_a_pipeline_are_scored_on_what_it_takes(tmp_path):
     pytest.importorskip("pyarrow")
@@ -145,6 +146,7 @@ def test_estimators_around_a_pipeline_are_scored_on_what_it_takes(tmp_path):
         assert found.value == pytest.approx(exact)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_around_a_pipeline_unknown_categories_are_refused_unnamed_before_the_charge(ledger):
     table = _table()

@@ -160,7 +160,7 @@ CASES = [
 every_case = pytest.mark.parametrize(("design", "parameters"), CASES)
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @every_case
 def test_noiseless_measurements_give_the_matrix_back(design, parameters):
     X, y, M, _ = matrices_of(design, 0.0)
@@ -193,6 +193,7 @@ def test_descent_converges_to_plain_descent(design, parameters, fit_intercept):
         assert model.intercept_ == pytest.approx(residuals.mean(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_known_covariances_change_the_way_and_not_the_end():
     X, y, _, _ = matrices_of("correlated", 0.5)
     distances = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
@@ -201,6 +202,7 @@ def test_known_covariances_change_the_way_and_not_the_end():
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=1e-5)
 
 
+@pytest.mark.slow
 @every_unit
 def test_a_huge_epsilon_is_close_to_none(privacy_unit):
     # Clipping is on at any finite epsilon, which costs accuracy, not privacy.

@@ -81,6 +81,7 @@ def assert_shares(spent, within_bounds, other):
     assert shares == pytest.approx([0.25 * 3 / 8, 0.25 * 5 / 8, 0.75], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_it_counts_as_one_step_whose_parts_compose(ledger):
     pipeline = pipeline_of(ledger=ledger)
     plan = pipeline.plan(*FRAME.shape, like=FRAME)
@@ -179,7 +180,7 @@ def roots(rows):
     return np.cbrt(np.asarray(rows))
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("is_piped", [False, True])
 def test_a_scaler_that_fills_gaps_may_be_a_part(ledger, kind, is_piped):
@@ -392,6 +393,7 @@ PLAIN_LISTS = {
 }
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("kind", PLAIN_LISTS)
 def test_lists_of_rows_are_fitted_like_the_array_that_they_make(kind):
     rows = PLAIN_LISTS[kind]
@@ -429,7 +431,7 @@ def test_categories_of_the_other_kind_are_named_by_the_column_of_x():
 ENCODERS = {"one-hot": OneHotEncoder(sparse_output=False), "ordinal": OrdinalEncoder()}
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("kind", ["texts", "numbers", "columns"])
 def test_a_frozen_step_that_refuses_a_category_is_named_and_the_category_is_not(
@@ -466,6 +468,7 @@ def test_nullable_columns_beside_texts_are_numbers():
         model.fit(rows.convert_dtypes())
 
 
+@pytest.mark.slow
 def test_a_search_takes_it_and_parameters_of_its_private_parts():
     name, ends = "columntransformer__income__bounds", [(0, 99), (0, 999)]
     grid = {"dplogisticregression__row_norm": [1.0], name: ends}
@@ -482,7 +485,7 @@ CODES_OF_JOBS = [("age", DPStandardScaler(bounds=(0, 120)), ["age"]), ("job", JO
 DENSE_JOBS = clone(JOBS).set_params(sparse_output=False)
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("job", ["a", "?", None])
 @pytest.mark.parametrize("threshold", [0.3, 1e-9, 1.0])

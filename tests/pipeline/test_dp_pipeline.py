@@ -445,7 +445,7 @@ def test_functions_that_mix_texts_are_refused(kind):
             make_dp_pipeline(step, DPStandardScaler()).fit(frame)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("mix", [*MIXING_TEXTS.values(), None])
 @pytest.mark.parametrize("column", ["town", "code"])
 def test_an_encoder_does_not_hide_that_a_function_mixes_rows(ledger, mix, column):

@@ -66,7 +66,7 @@ def test_rows_in_parts_have_no_places_and_are_refused():
         pipeline.fit(in_parts(X), users=USERS)
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_own", "threshold"), [(50, 0), (5000, 0.3)])
 def test_no_person_moves_columns_further_than_declared(n_own, threshold):
     unit = {"privacy_unit": "user"}

@@ -86,7 +86,7 @@ def test_a_strict_encoder_is_fitted_as_a_lenient_one(name, place):
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("column", ["job", "grade"])
 @pytest.mark.parametrize("name", ENCODERS)
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 def test_an_unknown_category_is_refused_unnamed_before_anything_is_spent(
     ledger, name, column, kind
 ):

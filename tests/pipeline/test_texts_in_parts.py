@@ -114,7 +114,7 @@ def test_the_model_is_that_of_the_frame(name, kind, paths):
     assert planned.releases == pipeline(name).plan(N, like=frame).releases
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
 def test_parquet_and_dask_in_the_same_parts_have_the_same_bits(name, paths):
     fitted = [pipeline(name).fit(*data_of(kind, 200, paths)) for kind in ("parquet", "dask")]
@@ -124,6 +124,7 @@ def test_parquet_and_dask_in_the_same_parts_have_the_same_bits(name, paths):
     np.testing.assert_allclose(parts[-1].coef_, exact[-1].coef_, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("kind", ["parquet", "dask"])
 def test_a_missing_text_that_no_step_takes_is_refused_first(kind, tmp_path, ledger):
     table = TABLE.copy()
@@ -141,6 +142,7 @@ def test_a_missing_text_that_no_step_takes_is_refused_first(kind, tmp_path, ledg
     assert model.fit(*rows)[-1].coef_.shape == (1, 6)
 
 
+@pytest.mark.slow
 def test_a_private_score_takes_the_labels_of_rows_in_parts(paths):
     (rows,) = data_of("parquet", 200, paths)
     model = pipeline("encoded", epsilon=math.inf).fit(rows)

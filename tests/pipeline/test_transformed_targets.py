@@ -106,7 +106,7 @@ def test_searches_take_it(name, ledger):
 LARGEST = [(np.full(3, 1e300), 1e300), (-X[0], -0.5), (np.zeros(3), 0.0)]
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_no_row_moves_a_release_further_than_declared(name):
     for row, response in LARGEST:
@@ -186,6 +186,7 @@ def in_parts(y, kind, size=100):
     return (RowBlocks.from_partitions(loaders, [size] * len(cuts), 3, y=targets),)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize(("kind", "size"), [("parts", 100), ("dask", 100), ("parts", 300)])
 def test_responses_in_parts_are_transformed_as_in_memory(kind, size):
     parts, model = in_parts(Y, kind, size), pipeline(target()).fit(*in_parts(Y, kind, size))

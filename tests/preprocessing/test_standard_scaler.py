@@ -245,6 +245,7 @@ def test_it_warns_where_noise_hides_most():
     assert told(DPStandardScaler(epsilon=8.0, bounds=BOUNDS), X) == []
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("bounds", [None, (-3, 3)])
 def test_it_warns_of_columns_that_do_not_vary_only_if_they_are_many(bounds):
     """Few cost next to nothing, and the text is the same in each fit of a search."""

@@ -185,7 +185,7 @@ def exact_mass(value, number):
 DEVIATIONS = [0.5, 1.0, 3.0, 5.0, 7.0, 9.0, 12.0]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("value", [0.0, 0.31, 1e3 + 0.007])
 @pytest.mark.parametrize("deviation", DEVIATIONS)
 def test_cells_have_the_mass_that_they_have_in_exact_arithmetic(deviation, value):

@@ -57,6 +57,7 @@ def make_data(seed):
     return values, grid
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("q", [0.01, 0.2, 0.5, 0.95, 0.999])
 def test_search_without_noise_finds_the_first_point_that_enough_values_reach(q):
     for seed in range(200):
@@ -65,6 +66,7 @@ def test_search_without_noise_finds_the_first_point_that_enough_values_reach(q):
         assert found == quantile_by_the_rule(values, q, grid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_points", [1, 2, 3, 4, 5, 8, 9, 31, 32, 33, 1024])
 def test_search_reaches_every_point_of_the_grid(n_points):
     grid = np.arange(1.0, n_points + 1)

@@ -77,6 +77,7 @@ def test_no_record_moves_a_calibration_further(adjacency):
     assert moved == pytest.approx(sensitivity.calibration((P, T), adjacency), rel=1e-9)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_no_record_moves_an_agreement_further(adjacency):
     ends = np.concatenate([-np.geomspace(1e-6, 1e6, 25), [0.0], np.geomspace(1e-6, 1e6, 25)])
