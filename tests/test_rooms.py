@@ -179,6 +179,7 @@ def test_files_are_few():
     assert len(MODULES.keys() - SHORT.keys()) <= 113
 
 
+@pytest.mark.slow
 def test_what_fits_can_do_without_is_not_imported_before_it_is_used(added):
     assert "skdp.decomposition" in added
     assert added & set(WAITS) == set()

@@ -82,7 +82,7 @@ def test_planted_mistakes_are_caught(kind, check):
     assert CHECKS[check](fit_of(kind), *rows())
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mistakes.MISTAKES)
 def test_planted_mistakes_are_caught_by_no_check_that_is_not_for_them(kind):
     others = CHECKS.keys() - {mistakes.MISTAKES[kind], "audit"}
