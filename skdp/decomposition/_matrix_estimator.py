@@ -29,7 +29,7 @@ from skdp.decomposition.entries.solvers import solve_entries
 from skdp.decomposition.rows.fit import read_rows_once, solve_rows
 from skdp.decomposition.rows.plan import plan_rows, resolve_rows, warnings_for_rows
 from skdp.exceptions import counted
-from skdp.linalg.spectrum import coherence, is_symmetric
+from skdp.linalg.spectrum import coherence, deterministic_signs, is_symmetric
 from skdp.privacy import PrivacySpent
 from skdp.privacy.clipping import NO_CLIPPING, shift_entries
 from skdp.privacy.precision import as_python
@@ -172,6 +172,14 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     singular_values_: np.ndarray
     left_components_: np.ndarray
     privacy_spent_: PrivacySpent
+
+    @classmethod
+    def _of(
+        cls, left: np.ndarray, values: np.ndarray, right: np.ndarray, spent: PrivacySpent
+    ) -> Self:
+        """Give rows of `right` and columns of `left` deterministic signs."""
+        signs = deterministic_signs(right)
+        return cls(right * signs[:, np.newaxis], values, left * signs, spent)
 
     @checks.by_chunks
     def transform(self, X: Any) -> Any:
@@ -617,8 +625,9 @@ _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "co
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
     """Bound the fraction of the sum of squares that hidden components have; 0 if it is small.
 
-    They have at most what the visible components leave of the sum. If a whole second moment was
-    released, each of them also has at most the largest eigenvalue that noise can hide.
+    They have what the visible components leave of the noisy sum: surely all but one standard
+    deviation, maybe one more, and two more for the bound. If a whole second moment was released,
+    each of them has at most the largest eigenvalue that noise can hide.
     """
     total, n_visible = result.total, result.n_above_noise
     total_std = result.eigenvalue_noise * math.sqrt(n_features)

@@ -21,8 +21,8 @@ _SLACK = 1.05  # not studied
 # other products by this number.
 _DISTRUST = 1e6  # not tuned
 _TINY = np.finfo(np.float64).tiny
-# Limits of variances, in units of the noise variance, and of their ratios. Larger numbers lead to
-# the same results, but their squares could overflow.
+# Limits of variances over the noise variance, and of their ratios: larger numbers would lead to the
+# same results, but their squares could overflow.
 _LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
@@ -135,6 +135,7 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
     variances, axes = np.linalg.eigh(covariance)
     whitened = (estimate @ axes) / np.sqrt(np.maximum(variances, _TINY))
     whitened = np.clip(whitened, -_LARGEST_RATIO, _LARGEST_RATIO)
+    # The largest singular value of a matrix of independent N(0, 1), as the whitened noise is.
     edge = np.sqrt(n_rows) + np.sqrt(size)
     return int(np.sum(np.linalg.eigvalsh(whitened.T @ whitened) > edge**2))
 
@@ -262,6 +263,7 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
     Nadakuditi, 2012, :doi:`10.1016/j.jmva.2012.04.019`). If noise alone could give y, y becomes 0.
     """
     largest, squares, noise_squares = _scaled(values, noise_std, shape)
+    # The squared x is the larger root of a quadratic equation.
     excess = squares - noise_squares.sum()
     root = np.sqrt(np.maximum(np.square(excess) - 4 * noise_squares.prod(), 0.0))
     stands_out = values > gaussian_norm(shape, noise_std)
@@ -315,7 +317,8 @@ _PENALTY = 0.3  # benchmarks/covariance/covariance.md
 # largest eigenvalue of noise alone.
 _VISIBLE = 1.5  # benchmarks/covariance/intervals.md
 # If clipping leaves the fraction l of the variance of a target, it is assumed to leave this power
-# of l of its covariances. For rare ones it is 1/2 if entries are clipped, 1 if rows are.
+# of l of its covariances. For a target that is nearly always 0, the power is 1/2 if entries are
+# clipped, and 1 if rows are.
 _SHRINKAGE = 0.8  # benchmarks/covariance/intervals.md
 # Quantiles of the normal law, for intervals of 95%.
 _ONE_SIDED, _TWO_SIDED = 1.645, 1.96  # not tuned
@@ -367,6 +370,7 @@ class MomentNoise(NamedTuple):
     def _independent(self) -> np.ndarray:
         """Variances of the part of the noise that is independent for each entry."""
         variances = np.diag(self.metric)
+        # Variances of entries of A N A', and of the common factor.
         others = np.outer(variances, variances) + self.metric**2 + self.common**2
         return np.maximum(np.square(self.std) - others, 0.0)
 
@@ -457,6 +461,7 @@ def coefficient_errors(
     variances, sizes = np.diag(found.moment) / left, np.abs(found.coef)
     lost = (1 - left) * variances
     unexplained = max(float(lost[-1] - lost[:-1] @ sizes**2), 0.0)
+    # Clipping multiplies coefficients by about this number.
     kept = unclipped * (1 - unexplained / max(variances[-1], _TINY)) ** _SHRINKAGE
     # Clipping shrinks large coefficients together with their errors, and no coefficient of 0.
     std = np.sqrt(np.diag(covariance) / kept)
@@ -497,8 +502,8 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
     r"""Estimate R2 on new rows, with its standard error.
 
     The coefficients also fit the noise and the sampling error of products of columns and target,
-    which raises R2. So twice the trace of the inverse covariance of the columns, times the
-    covariance matrix of these errors, is subtracted.
+    which raises R2. So twice the trace of a product is subtracted: of the inverse covariance of the
+    columns and the covariance matrix of these errors.
     """
     total = float(found.moment[-1, -1])
     if total <= 0:
@@ -521,7 +526,7 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # Least eigenvalue of a scaled covariance, relative to the largest eigenvalue of its noise; smaller
 # eigenvalues are raised to it.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
-# Eigenvalues that noise hides become equal, so that the trace stays; but at least this number.
+# The floor of the mean of raised eigenvalues that noise hides; above it, the trace stays the same.
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
 
@@ -542,9 +547,9 @@ _SEEN, _FEW_ROWS, _FAR_ROW = 4.0, 4, 5.0  # benchmarks/diagonal_prior/flat.md
 
 
 def are_flat(variances: np.ndarray, noise_stds: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return which columns count as constant: their variance is hidden by noise, which is small.
+    """Return which columns count as constant: noise hides their variance, although it is small.
 
-    Noise is small if it shows the variances of most other columns clearly. Scaled to variance 1, a
+    Noise is small if most columns with a visible variance are clear. Scaled to variance 1, a
     constant column would be a principal component of variance 1.
     """
     is_seen = variances > _SEEN * noise_stds

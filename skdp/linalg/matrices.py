@@ -133,7 +133,7 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
 _LONGEST = 1e100  # not tuned
 # Bound on the rounding error of the squared sine of a vector with a subspace, for each feature.
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
-# Factors with at most this many columns are stored column by column.
+# Factors with at most this many columns are stored column by column, which is faster.
 _NARROW = 16  # not studied
 
 
@@ -386,7 +386,7 @@ class OuterMatrices(SampleWeighted):
             products = one_by_one(factors, basis)
         else:
             # einsum adds multiples of whole columns, so that a row rounds alike wherever it stands.
-            # `never_single` doubles a single row; the copy is cut off again.
+            # `never_single` doubles a single row; the second copy is removed again.
             columns = laid_out(never_single(factors)).T
             products = np.einsum("ji,jk->ki", columns, np.ascontiguousarray(basis)).T
             products = products[: len(factors)]
@@ -409,7 +409,7 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
 
 
 def laid_out(factors: Any) -> Any:
-    """Return factors, copied if needed, whose products with a matrix do not depend on positions."""
+    """Return factors, copied if needed, in a layout in which each row rounds alike everywhere."""
     # Contiguous columns of doubles need no copy, even if they are parts of longer columns.
     if issparse(factors) or (
         order_of(factors) == "F"

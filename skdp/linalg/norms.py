@@ -212,7 +212,7 @@ def bin_counts(
 def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
     r"""Estimate which fraction of the sum of squared norms clipping to a quantile leaves.
 
-    The `q` quantile of the norms is `bound`. Of all norms, `fractions` do not exceed `points`,
+    The `q` quantile of the norms is `bound`. The `fractions` of all norms do not exceed `points`,
     which are above the bound. Norms are assumed to be log-normal. The standard deviation
     :math:`\sigma` of their logarithms is the slope of a line that starts at the bound and is fitted
     to the points, in normal scores. With :math:`z = \Phi^{-1}(q)` the fraction is
@@ -226,7 +226,7 @@ def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.
 
 
 def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:
-    """Return the first edge up to which a fraction `q` of counts lies; negative ones become 0."""
+    """Return the first edge up to which a fraction `q` lies; negative counts become 0."""
     cumulative = np.cumsum(np.maximum(counts, 0.0))
     return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])
 
@@ -239,16 +239,16 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
 _MOST_LEVELS = 3  # benchmarks/search/halvings.md
 # Noise std of a fitted count, relative to the noise std of a released count.
 _FITTED_NOISE = 0.5  # not studied
-# A search results in a counted point whose fitted count is within this many noise stds of the
-# target count, if there is one.
+# If the fitted count up to a counted point is within this many noise stds of the target count, the
+# search ends at this point.
 _NEAR_TARGET = 2.0  # benchmarks/search/halvings.md
 #: A search finds a quantile reliably if the number of units above it is at least this many times
 #: the noise std of a count. It skips zeros if the number of other units is as large.
 COUNT_MARGIN = 4.0  # not studied
-# A point of the grid whose odds are below this fraction of the largest odds is ruled out.
+# A point of the grid is ruled out as the result if its odds are below this fraction of the largest.
 _RULED_OUT = 0.01  # not tuned
-# Quantiles of the odds of points are taken at slightly smaller fractions, by this part of them:
-# rounding could otherwise move a quantile to the next point.
+# Fractions of all odds are reduced by this part: rounding of the sums of odds could otherwise move
+# a quantile to the next point.
 _ROUNDING = 1e-6  # not tuned
 # Weight of the equation that all counts sum to the number of units, which is public. The equation
 # of a noisy count has weight 1.
@@ -272,7 +272,7 @@ def steps_of(n_points: int) -> tuple[int, int]:
 
 
 def tree_of_differences(n_levels: int) -> np.ndarray:
-    """Return the matrix that maps cumulated counts of bins to a tree of differences.
+    """Return the matrix that maps the counts up to the end of each bin to a tree of differences.
 
     There are 2 ** `n_levels` bins. The intervals of the tree are all bins, both halves of them, and
     so on. The row of an interval gives the count up to its middle, minus the mean of the counts up
@@ -312,8 +312,7 @@ class GridSearch:
     def next_places(self) -> np.ndarray:
         """Return the next points up to which to count; they split the odds into equal parts."""
         bins = len(self._tree) + 1
-        # A count up to the last point would decide nothing: that point is the result if no other
-        # is.
+        # No count up to the last point is needed: that point is the result if no other one is.
         places = np.minimum(_quantiles(self._odds, np.arange(1, bins) / bins), len(self._odds) - 2)
         if self._skips_zeros and not len(self._places):
             # The count up to the end of the grid is that of all units that are not 0.
@@ -344,7 +343,7 @@ class GridSearch:
         self._odds = np.repeat(odds, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _target(self) -> float:
-        """Return the count that is sought: zeros leave fewer units, whose extremes noise blurs."""
+        """Return the wanted count; if zeros are skipped, no nearer to 0 or all units than noise."""
         target, n_units = self._q * self.n_sought, self.n_sought
         if n_units == self._n_units:
             return target
@@ -375,8 +374,8 @@ class GridSearch:
         """Return the index of the point that the search has found.
 
         If the target is within the noise of a fitted count, the point of the nearest such count is
-        the result. Otherwise the result is the median of the odds, which could miss such a point,
-        as the odds of the next bin are spread over up to thousands of points.
+        the result. Otherwise the result is the median of the odds. The median could miss a counted
+        point, as the odds of the bin behind it are spread over up to thousands of points.
         """
         points, counts = self.counted
         distances = np.abs(counts - self._target())

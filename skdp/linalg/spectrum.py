@@ -54,9 +54,9 @@ def leading_right_vectors(
     """
     length, is_tall = min(shape), shape[0] >= shape[1]
     first = product if is_tall or adjoint is None else adjoint
-    # With few distinct singular values, ARPACK needs more start vectors, and draws them from a
-    # generator of its own, which no seed repeats. So unequal small numbers are added to the
-    # diagonal, which make the values distinct.
+    # If few singular values are distinct, ARPACK draws more start vectors from a generator of its
+    # own, which no seed repeats. So unequal small numbers are added to the diagonal, which make all
+    # values distinct.
     start = generator.normal(size=(length, 1))
     diagonal = np.square(_DIAGONAL * generator.uniform(size=length))
     # X is divided by about the root mean square of its singular values, so that no square
@@ -117,7 +117,7 @@ _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Replace each number by the smallest of it and all before it; raise negative numbers to 0."""
+    """Replace each number by the least number up to it; raise negative numbers to 0."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 

@@ -29,11 +29,11 @@ from skdp.privacy.sensitivity import ADJACENCIES
 # ------------------------------
 # Fixed-point sums that get their noise first, and the data later, in pieces.
 
-# Sums are stored as multiples of a unit of about 2 ** -40 noise stds: in 64 bits, sums of up to
-# 2 ** 22 noise stds fit.
+# Sums are stored as integer multiples of a unit of about 2 ** -40 noise stds. So 64 bits hold sums
+# of up to 2 ** 22 noise stds.
 _BITS_BELOW_NOISE = 40  # not tuned
-# The unit of fixed-point sums follows from the noise std, or from this fraction of the sensitivity
-# if that is larger: 64 bits could not hold the data in multiples of a smaller unit.
+# The unit follows from the larger of the noise std and this fraction of the sensitivity. If noise
+# far below the sensitivity set the unit, sums of the data would exceed 64 bits.
 _LEAST_NOISE = 1 / 16  # not tuned
 _WORD = 2.0**64  # integers are added modulo this number; not tuned
 
@@ -63,8 +63,9 @@ class InitialNoiseSums:
         self.unit = unit
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
+        # Decaying sums of earlier noise, see `PrefixNoise.step`; and the covariance of an entry of
+        # these buffers and of the sum of noise, if fresh noise has variance 1.
         self._buffers = np.zeros((len(correlation.decays), *shape))
-        # Covariance of the buffers and the sums, entry by entry, for fresh noise of variance 1.
         self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False
         self.open_epoch()
@@ -259,7 +260,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     def _begin(self, plan: Plan, noise_source: NoiseSource | None, charge: Charge | None) -> None:
         """Set all attributes, for a plan of which nothing has been released."""
         self._noise_source = NoiseSource() if noise_source is None else noise_source
-        seed = self._noise_source.fingerprint
+        fingerprint = self._noise_source.fingerprint
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
         # The record that is charged to the ledger: its mu is that of all planned releases.
         self._full_record = PrivacySpent(
@@ -268,7 +269,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             mu=self.cost.mu,
             unit=plan.unit,
             adjacency=plan.adjacency,
-            seed_fingerprints=() if seed is None else (seed,),
+            seed_fingerprints=() if fingerprint is None else (fingerprint,),
             releases=(),
             enforced=plan.enforced,
             delta_tail=self.cost.delta_tail,
@@ -385,9 +386,9 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         search : Search
             What is released.
         values : ndarray of shape (n,) or GridCounts
-            One value for each unit, or the numbers of units up to each point of the grid, in the
-            order of the search; the NaN of a null unit is counted nowhere. If zeros are last, they
-            are not among the values of which a fraction is sought.
+            One value for each unit, or the numbers of units up to each point of the grid. The NaN
+            of a null unit is counted nowhere. If `has_zeros_last`, `q` is a fraction of the other
+            values.
         q : float
             Probability in (0, 1).
 
@@ -491,7 +492,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return value
 
     def skip(self, *releases: Release) -> None:
-        """Spend the shares of planned releases without making them: stopping early saves nothing.
+        """Spend the shares of planned releases without making them: skipping saves no budget.
 
         Parameters
         ----------
@@ -712,7 +713,10 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         shape: tuple[int, ...],
         instead: Release | None = None,
     ) -> Release:
-        """Charge and record a planned release; if it is skipped, the record shows `instead`."""
+        """Check, charge and record a planned release; return the release as recorded.
+
+        If `instead` is given, the planned release is skipped, and the record shows `instead`.
+        """
         nodes, recorded = self._nodes, instead or planned
         if nodes is None:
             self._check_share(planned.name, planned.share)

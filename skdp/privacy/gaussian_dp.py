@@ -304,7 +304,7 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Compare the delta of mu-GDP at epsilon with `delta`: positive if it is larger."""
+    """Return a number that is positive if the delta of mu-GDP at epsilon exceeds `delta`."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
     # 1 - delta is exact in floating point, and `_log_complement` does not lose digits either.

@@ -19,8 +19,8 @@ from scipy.special import ndtri
 #: rounding in releases of up to `largest_size` numbers.
 SCALE_MARGIN = 1e-4  # not tuned
 
-# The entries of a row of Laplace noise share one random norm. In rows of up to this length, its
-# rounding errors are no larger than those of independent entries.
+# The entries of a row of Laplace noise share one random norm. In rows of up to this length, the
+# rounding errors of the norm are no larger than those of independent entries.
 _LONGEST_ROW = 150  # not tuned
 
 
@@ -60,7 +60,8 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
     and spherical noise, and a mu for other noise. `joint_entries` is the number of entries that
     share one draw of Laplace noise.
     """
-    # These factors are slightly smaller than those proved in docs/pca_svd.rst.
+    # The rounding of n numbers costs privacy in proportion to sqrt(n) if they are independent, and
+    # to n if they share a draw. These factors are slightly below those proved in docs/pca_svd.rst.
     if mechanism in ("gaussian", "symmetric_gaussian"):
         root = 7e6 * mu_or_epsilon
     elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:
@@ -94,11 +95,10 @@ class NoiseSource:
     """Keys for the noise of one fit: a separate key for each release.
 
     Without a seed, every key comes from the operating system. With a seed, keys are derived from
-    the seed and the `context`: a digest of all data of the fit, the class and the parameters. Fits
-    that differ in any of these values must not share noise. With a secret seed of at least 128
-    random bits, the guarantee holds against attackers with bounded computing power; with a
-    guessable seed (`is_guessable`) there is no guarantee. Equal seeds have equal `fingerprint`, and
-    the fingerprint does not reveal the seed.
+    the seed and the `context`: a digest of the data, the class and all parameters, so that fits
+    that differ in any of these share no noise. With a secret seed of at least 128 random bits, the
+    guarantee holds against attackers with bounded computing power; with a guessable seed
+    (`is_guessable`) there is no guarantee. A `fingerprint` tells equal seeds, and reveals no seed.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
@@ -355,7 +355,7 @@ def _hash(key: bytes, parts: Iterable[Any]) -> bytes:
 
 
 def _encode(value: Any) -> bytes:
-    """Encode a value: different values give different bytes, equal numbers of any type the same."""
+    """Encode a value as bytes: different values differ, and equal numbers of any type do not."""
     if value is None or isinstance(value, (bool, np.bool_)):
         return f"constant {value}".encode()
     if isinstance(value, bytes):

@@ -18,10 +18,9 @@ from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_ent
 from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, report_text, summaries
 
-# An epsilon that rounding has made too small is raised in steps: relative size of the first step.
-# Each further step is twice as large.
+# An epsilon that rounding has made too small is raised in steps, and one that is too large is
+# lowered: relative sizes of the first step. Each further step is twice as large.
 _FIRST_RISE = 1e-9  # not tuned
-# An epsilon that rounding has made too large is lowered in steps: relative size of the first step.
 _FIRST_CUT = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
@@ -587,7 +586,7 @@ def _single_releases(release: Release) -> tuple[Release, ...]:
 
 
 def branches_of(part: Any) -> list[tuple[Release, ...]]:
-    """Return the releases of the default branch, then of each branch that differs in one choice."""
+    """Return the releases of the default branch, then of each that differs by a single choice."""
     if isinstance(part, AnyOf):
         return list(chain.from_iterable(map(branches_of, part.branches)))
     if isinstance(part, Release):
@@ -640,12 +639,12 @@ def plan_histogram(spec: Any, name: str, share: float, n_bins: int) -> Release:
 def share_for_counts(
     spec: Any, count: int, precision: float, limits: tuple[float, float], of: float = 1.0
 ) -> float:
-    """Return the share that gives `count` counts a relative error of `precision`.
+    """Return the share that gives `count` counts the error `precision` * `n_units`, within limits.
 
-    It is a part, within limits, of the share `of`. All arguments are public facts.
+    Both limits are fractions of the share `of`. All arguments are public facts.
     """
     least, most = limits
-    # Number of counts of this precision that the whole part of the budget affords.
+    # Number of counts that have this error as noise std, if they divide the share `of`.
     n_affordable = (precision * spec.n_units * (spec.cost.mu * math.sqrt(of))) ** 2
     return of * (most if count >= most * n_affordable else max(count / n_affordable, least))
 
@@ -664,5 +663,4 @@ def left_of(*parts: Any, total: float = 1.0) -> float:
 
 def _n_equal(branch: Sequence[object], default: Sequence[object]) -> int:
     """Count the equal items at the beginning of two sequences."""
-    are_equal = map(eq, branch, default)
-    return sum(takewhile(bool, are_equal))
+    return sum(takewhile(bool, map(eq, branch, default)))

@@ -51,7 +51,7 @@ class Shares:
 
     @property
     def n_lost(self) -> int:
-        """Number of owners whose share of noise others may know, or who may leave."""
+        """Largest number of owners who reveal their noise to others, or leave before the end."""
         return self.n_owners - self.n_honest
 
     @property
@@ -61,13 +61,11 @@ class Shares:
 
     def scale(self, absent: Sequence[int]) -> float:
         """Return the factor that extrapolates a sum without the absent owners to all units."""
-        n_left = self.n_units - sum(self.sizes[number] for number in absent)
-        return self.n_units / n_left
+        return self.n_units / (self.n_units - sum(self.sizes[number] for number in absent))
 
     def excess_without(self, absent: Sequence[int]) -> float:
         """Return the noise std without the absent owners, divided by the std that is needed."""
-        n_left = self.n_owners - len(absent)
-        return math.sqrt(n_left / self.n_honest) * self.scale(absent)
+        return math.sqrt((self.n_owners - len(absent)) / self.n_honest) * self.scale(absent)
 
     def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
         """Choose step and range of the counts of a release; refuse sums that exceed 64 bits."""
@@ -256,8 +254,8 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
         Sums are divided by `n_own`, a private number, before they are sent: an owner who is a unit
         as a whole sends the mean of its `n_own` rows. The mean lies in the convex hull of single
-        rows, so that a sensitivity to one row holds for it. Of a value that all owners know, this
-        owner adds the part `weight`; by default all owners send equal parts.
+        rows, so that a sensitivity to one row holds for it. If all owners know a value, this owner
+        adds the fraction `weight` of it; by default all owners send equal parts.
         """
         if plan.delta_tail:
             raise BudgetError("Owners can share no plan with a tail event: delta_tail must be 0.")
@@ -325,7 +323,7 @@ class Party(NamedTuple):
 
     n_units: int  # units of all owners together
     unit: str | None  # what is protected, if not the unit of the steps
-    spec_of: Callable[[Any, Any], Any]  # takes a step, and rows like the rows of the step
+    spec_of: Callable[[Any, Any], Any]  # takes a step, and rows of the same kind as its input
     validate: Callable[[Any, Any, Any], Any]  # takes a step, X and y
     open: Callable[..., PrivacyBudget]  # opens the budget of a plan
     charge: Charge | None

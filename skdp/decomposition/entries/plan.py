@@ -212,9 +212,7 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
     share = 1 - math.fsum([mean_share, total_share])
     if spec.solver in ("input", "covariance"):
         return EntryReleases(mean, total, _plan_matrix(spec, share))
-    core_share = _CORE_SHARE
-    if cost.is_pure or not unit.follows_rows:
-        core_share = _LARGER_CORE_SHARE
+    core_share = _CORE_SHARE if unit.follows_rows and not cost.is_pure else _LARGER_CORE_SHARE
     core = _plan_core(spec, "core", spec.basis_size, share * core_share)
     share *= 1 - core_share
     if spec.solver == "deflation":
@@ -264,6 +262,7 @@ def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> flo
     """Return the sensitivity of the sum of squares around a public point, with its rounding."""
     slack = 2 * rounding
     if not unit.is_second_moment:
+        # Sums of a^2 - 2 a p are rounded, for entries a and the point p.
         slack = slack * unit.largest_entry * (unit.largest_entry + 2 * float(np.abs(point).max()))
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
 
@@ -288,7 +287,7 @@ _BASIS = "the released basis"
 
 
 def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:
-    """Plan the products of an iteration, which may be skipped if there is a coherence bound."""
+    """Plan `IterationReleases.products`, which may be skipped if there is a coherence bound."""
     unit, (n_rows, n_columns) = spec.unit, spec.shape
     mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
 

@@ -218,7 +218,8 @@ class NoisyMatrix:
         """Cut long rows of a basis to the least norm or, given a released `signal`, the best norm.
 
         The best norm minimizes the sum of the noise of the product and of the loss by the cut.
-        `change_of` is the sensitivity of the product, given the row norms of the basis.
+        Noise counts relative to the signal plus the least noise, so that a weak signal does not
+        decide alone. `change_of` computes the sensitivity from the row norms of the basis.
         """
         if self._cut is None:
             return basis
@@ -310,9 +311,8 @@ class Bases:
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
     """Return an orthonormal basis of the columns of an average of noisy products.
 
-    The average estimates the product with `basis`.
-
-    With `shrink`, the rows of the average are first shrunk by what is likely to be noise.
+    The average estimates the product with `basis`. With `shrink`, its rows are first shrunk by what
+    is likely to be noise.
     """
     estimate, covariance = products.estimate(basis)
     # Shrinkage would take the large values of Laplace and spherical noise for signal.

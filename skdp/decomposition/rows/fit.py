@@ -106,8 +106,8 @@ def clip_to_norm(
 # far, and counted separately.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
 # To estimate what clipping removes, a count of rows up to some norm is used only if its fraction of
-# all rows differs from 1 and from the quantile at which rows are clipped: by `_CLEAR_DEVIATIONS`
-# standard deviations of the noise, and by `_CLEAR`.
+# all rows differs from 1 and from the quantile at which rows are clipped, by the larger of
+# `_CLEAR_DEVIATIONS` standard deviations of the noise and `_CLEAR`.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 # Rows far longer than the clipping norm exist if their count exceeds `_FAR_DEVIATIONS` standard
 # deviations of its noise. They are called giants if a gap separates them from other rows: the
@@ -132,10 +132,10 @@ def clipping_facts(
     of_all = n_rows / spec.shape[0]
     points, fractions = np.array(list(counts)), np.array(list(counts.values())) / n_rows
     noise_std, quantile = (search.noise_std or 0.0) / n_rows, rows_plan.norm_quantile(search, spec)
-    # If zeros were left out, the number of all others is a noisy count, too.
+    # If rows of zeros were left out, `n_rows` is a noisy count, too.
     far_std = noise_std * math.sqrt(1 + (of_all < 1))
     is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * far_std)
-    # Far rows begin at the norm which, squared and times the number of longer rows, is largest.
+    # Far rows begin at the norm beyond which rows have, at least, the largest sum of squares.
     parts, multiples = (1 - fractions) * is_far, points / bound
     begin = int(np.argmax(parts * multiples**2))
     if is_far[begin]:
@@ -158,13 +158,12 @@ def _giants(
     """Return the field `giants` of `Factors`, about rows far longer than all others, or None.
 
     `fractions` has the fractions of rows whose norms are at most `points`, with noise up to
-    `margin`. There are giants if the norms have a gap that ends within the bound. More than half of
-    all rows are below the gap, and less than half within the least point, so that most are not 0.
+    `margin`. There are giants if the norms have a gap that ends within the bound.
     """
     longer = 1 - fractions
     # Entry (start, end) says whether there is a gap between these points: few rows, relative to the
     # longer rows, which are more than noise. More than half of the rows are below the start, and
-    # less than half below the least point.
+    # less than half within the least point, so that most rows are not 0.
     is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
     is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]
     is_gap &= (longer > margin) & (points <= bound)
@@ -236,9 +235,10 @@ def _deviations(block: Any, basis: np.ndarray, point: np.ndarray) -> np.ndarray:
 def _release_level(
     plan: rows_plan.RowFactorReleases, projected: np.ndarray, rows: Rows, budget: PrivacyBudget
 ) -> float:
-    """Choose the level to which projected rows are clipped, from released counts of their norms."""
-    # The level minimizes the sum of two losses: squares that clipping removes, and the part of the
-    # remaining squares that noise hides.
+    """Choose the level to which projected rows are clipped, from released counts of their norms.
+
+    It minimizes the sum of the squares that clipping removes and of those that noise then hides.
+    """
     if plan.level is None:
         return np.inf
     edges = rows.bound * LEVEL_GRID

@@ -13,9 +13,8 @@ from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, nois
 # ------------------------------
 # Components of a noisy second moment.
 
-# `feature_penalty`: its size, in units of the largest eigenvalue of noise; the least assumed signal
-# of a feature, relative to noise; and the average signal of a component, in the same unit, above
-# which the penalty fades.
+# For `feature_penalty`: factor 1/3 of its formula; least signal of a feature, over the noise std;
+# and average signal of a component above which the penalty fades, over the `push` of the noise.
 # benchmarks/diagonal_prior/components.md, "Given bounds"
 _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
@@ -178,8 +177,8 @@ def _turned(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rotate the first `n_turned` vectors to the eigenvectors of `matrix` within their span.
 
-    The vectors follow from a penalized matrix, `matrix` has no penalty: so the penalty affects only
-    the span. Return also the second moments; those of the rotated vectors are in descending order.
+    Return all vectors and their second moments, in descending order for the rotated vectors. The
+    given vectors belong to a matrix with a penalty, which affects only the span of rotated ones.
     """
     span = vectors[:, :n_turned]
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
@@ -201,9 +200,9 @@ _FAR = 10.0  # not tuned
 def decompose_guided(
     noisy: np.ndarray, noise_std: float, axis: np.ndarray, scaled_rows: int = 0, **asked: Any
 ) -> Factors:
-    """Decompose a released second moment, along `axis`, the direction of the mean, if it is large.
+    """Decompose a released second moment; if it is large along the mean, let the mean guide.
 
-    It is not taken along the axis if columns are scaled, as `scaled_rows` asks of `decompose`.
+    `axis` is the direction of the mean. It is not used if `scaled_rows` asks to scale columns.
     """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if scaled_rows or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
@@ -273,9 +272,9 @@ def _joined(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decompose ``value * outer(lead, lead) + vectors @ diag(captured) @ vectors.T``.
 
-    The matrix is 0 outside of a small span: of the axis, of the vectors with a positive captured
-    variance, and of the part of `lead` that is orthogonal to both. So only a matrix of that size is
-    decomposed.
+    Return eigenvalues and components. Outside of a small span the matrix is 0, so that only a small
+    matrix is decomposed. The span is that of the axis, of the vectors with a positive captured
+    variance, and of the part of `lead` that is orthogonal to both.
     """
     n_signals = int(np.count_nonzero(captured))
     rest = vectors[:, n_signals:]
@@ -289,7 +288,7 @@ def _joined(
     diagonal[1 : n_signals + 1] = captured[:n_signals]
     coordinates = basis.T @ lead
     values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
-    # The least eigenvector goes last: if the basis has a direction without signal, it is that one.
+    # The eigenvector of the least eigenvalue goes last: it has no signal if any direction has none.
     *leading, least = (basis @ turn[:, ::-1]).T
     components = np.vstack([*leading, rest[:, 1:].T, least])
     eigenvalues = np.zeros(len(axis))

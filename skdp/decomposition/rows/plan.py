@@ -38,8 +38,8 @@ _FEWEST_SPARSE_FEATURES, _LARGEST_RANK = 400, 0.125  # not tuned
 # (benchmarks/diagonal_prior/solvers.md) or, for a single component, below `_LEAST_STRENGTH_OF_ONE`
 # (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
-# Largest norm of a center, relative to the norm of sparse rows: with a longer center, rounding of
-# squares would leave nothing of the rows.
+# Largest norm of a center over that of sparse rows. The squared norm of a centered row is a sum of
+# squares: beyond this ratio, the rounding of the square of the center exceeds that of the row.
 _LARGEST_RATIO = 1e8  # not tuned
 # A guided fit needs at least this many features.
 _FEWEST_GUIDED_FEATURES = 3  # not studied
@@ -60,11 +60,9 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     n_components, solver = spec.n_components, spec.solver
     if not isinstance(n_components, Integral):
         return replace(spec, solver="covariance")
-    if spec.prior is not None:
-        solver = "covariance"
     if solver == "auto":
         is_small = n_features <= _LARGEST_MATRIX[spec.unit.adjacency]
-        solver = "covariance" if is_small else "power"
+        solver = "covariance" if is_small or spec.prior is not None else "power"
     extra = n_components if spec.n_oversamples == "auto" else int(spec.n_oversamples)
     is_exact = spec.prior is None and _is_exact(spec)
     if is_exact:
@@ -130,16 +128,14 @@ def _check_bounds(spec: RowsSpec) -> None:
             f"mean_norm={spec.mean_norm:g} bounds rows for a private mean, and this fit releases "
             "no mean: pass mean_norm=None, or center='private'."
         )
-    if not spec.is_sparse or spec.center is None:
+    if not spec.is_sparse or spec.center is None or spec.row_norm is None:
         return
     # Sparse rows stay sparse: their products are centered instead. If the center is much longer
     # than the rows, rounding may leave nothing of the rows.
     name, norm = "mean_norm", spec.mean_norm
     if isinstance(spec.center, np.ndarray):
         name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])
-    if spec.row_norm is None or norm is None:
-        return
-    if math.isfinite(norm) and norm > _LARGEST_RATIO * spec.row_norm:
+    if norm is not None and _LARGEST_RATIO * spec.row_norm < norm < math.inf:
         raise ValueError(
             f"row_norm={spec.row_norm} is too small beside the norm {norm:.3g} of {name}: "
             "centering sparse rows would lose them in rounding. Pass a "
@@ -198,7 +194,7 @@ _FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
 #: For the second mean, rows are clipped to this multiple of `row_norm`, as the error of the first
 #: mean moves all rows to one side.
 WIDER = 2.0  # not studied
-# Share of a mean that only serves to compute variances around it.
+# Share of a mean that neither centers rows nor guides a solver: variances are taken around it.
 _MEAN_SHARE = 0.02  # not studied
 # Fractions of the share of an iteration: for all clip levels together, and for the final spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
@@ -212,16 +208,16 @@ _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bou
 # For strong signals, rows are clipped to this quantile of their norms: 0.5 + `_QUANTILE_GROWTH` *
 # log(`_signal_to_noise` / `_SIGNAL_OF_MEDIAN`).
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# As the signal grows, the quantile of norms reaches `_NORM_QUANTILE`. For larger signals, 1 minus
-# the quantile is inversely proportional to this power of the signal.
+# Once the quantile has reached `_NORM_QUANTILE`, 1 minus the quantile is inversely proportional to
+# this power of the signal.
 _CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
-# For a `_signal_to_noise` up to the first of `_WEAK_AND_STRONG`, rows are clipped to the quantile
-# `_LOWEST_QUANTILE` of their norms. Up to the second one, the quantile rises to the one for strong
-# signals: benchmarks/diagonal_prior/components.md, "Private bounds"
+# For a `_signal_to_noise` up to the first of `_WEAK_AND_STRONG`, the quantile of norms is
+# `_LOWEST_QUANTILE`. Up to the second one, it rises to the quantile for strong signals:
+# benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
-# With few components, noise costs less and clipping costs more. So the quantile of norms to which
-# `DPPCA` clips rows, for k components, is chosen as for a larger signal. The factor of the signal
-# rises with it, up to this number over k - 1.
+# With few components, noise costs less and clipping costs more. So for k components, `DPPCA` takes
+# the quantile of norms that belongs to a larger signal: the signal is multiplied by a factor that
+# rises with the signal, up to this number over k - 1.
 _FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 
@@ -285,10 +281,7 @@ def norm_quantile(search: Search, spec: RowsSpec) -> float:
 
 
 def _quantile_of_signal(spec: RowsSpec) -> float:
-    """Return the quantile of the norms to which decomposed rows are clipped; it grows with signal.
-
-    There may be too few rows to find it: `norm_quantile` returns a nearer one then.
-    """
+    """Return the quantile of norms to which rows would be clipped if there were enough rows."""
     weak, strong = _WEAK_AND_STRONG
     signal = raised_signal = _signal_to_noise(spec)
     if spec.is_pca and (rank := rank_or_none(spec.n_components)):
@@ -436,31 +429,29 @@ def _plan_moment(
     return plan_sum(spec, name, share, shape, bound, change, "symmetric_gaussian")
 
 
-def _plan_product(spec: RowsSpec, share: float, name: str, follows: str, n_columns: int) -> Release:
-    """Plan the second moment times a basis, with clipped projections of the rows."""
-    change = partial(sensitivity.clipped_projection, adjacency=spec.unit.adjacency)
-    # Without noise nothing is clipped.
-    known = None if spec.cost.is_private else {"row_norm": spec.row_norm, "level": math.inf}
-    shape = spec.shape[1], n_columns
-    return spec.cost.release(name, "gaussian", share, change, known, follows=follows, shape=shape)
-
-
 def _plan_power(
     spec: RowsSpec, share: float, n_steps: int, n_columns: int, growth: float, n_guides: int = 0
 ) -> PowerReleases:
     """Plan a clip level and a product for each step, and the second moment in the final basis.
 
-    The final basis has `n_guides` more columns. The moment has one more row and column, for the
-    variance outside the basis.
+    A product is the second moment times a basis, with clipped projections of the rows. The final
+    basis has `n_guides` more columns. The moment has one more row and column, for the variance
+    outside the basis.
     """
     shares = growing_shares(share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE), n_steps, growth)
-    steps = list[tuple[Release | None, Release]]()
-    for step, step_share in enumerate(shares, start=1):
-        name = f"clip level {step}"
-        level = _plan_level(spec, name, share * _LEVEL_SHARE / n_steps)
-        steps.append((level, _plan_product(spec, step_share, f"step {step}", name, n_columns)))
-    name, shape = "projected second moment", (n_columns + n_guides + 1,) * 2
-    moment = _plan_moment(spec, share * _SPECTRUM_SHARE, name, projected_shape=shape)
+    change = partial(sensitivity.clipped_projection, adjacency=spec.unit.adjacency)
+    # Without noise nothing is clipped.
+    known = None if spec.cost.is_private else {"row_norm": spec.row_norm, "level": math.inf}
+    steps, shape = list[tuple[Release | None, Release]](), (spec.shape[1], n_columns)
+    for step, part in enumerate(shares, start=1):
+        follows, name = f"clip level {step}", f"step {step}"
+        level = _plan_level(spec, follows, share * _LEVEL_SHARE / n_steps)
+        product = spec.cost.release(
+            name, "gaussian", part, change, known, follows=follows, shape=shape
+        )
+        steps.append((level, product))
+    name, order = "projected second moment", n_columns + n_guides + 1
+    moment = _plan_moment(spec, share * _SPECTRUM_SHARE, name, projected_shape=(order, order))
     return PowerReleases(tuple(steps), moment)
 
 

@@ -54,7 +54,7 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Squared length of the mean, in noise variances, beyond what noise alone reaches."""
+        """Squared length of the mean minus the most that noise alone has, in noise variances."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
         # For noise alone, the squared length is chi-squared, and rarely exceeds its expectation by
@@ -149,9 +149,11 @@ def release_step(
     budget: PrivacyBudget,
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
-    """Release the product of the rows with their clipped projections on the basis."""
-    # The clip level is a quantile of the norms of the projected rows in `sample`. The returned rows
-    # store their norms for the next step.
+    """Release the product of the rows with their clipped projections on the basis.
+
+    Return it with rows that store their norms for the next step. The clip level is a quantile of
+    the norms of the projected rows in `sample`.
+    """
     level_counts, product = step
     level = np.inf
     if level_counts is not None:
@@ -166,7 +168,7 @@ def release_step(
 def _release_projected_moment(
     plan: rows_plan.PowerReleases, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
 ) -> Released:
-    """Release the second moment within the basis; the last row and column are for the rest."""
+    """Release the second moment in the basis; the last row and column have the variance outside."""
     exact, rounding = rows.projected_moment(basis)
     return budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
 
@@ -183,7 +185,7 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
 # A guided iteration shrinks columns of products within groups of features with similar means.
 # Number of features of the first group; each further group has twice as many.
 _FIRST_GROUP = 16  # not studied
-# Least factor by which a column is shrunk within a group of features.
+# Least factor by which a column is multiplied within a group of features.
 _LEAST_FACTOR = 0.05  # not studied
 
 
@@ -241,7 +243,7 @@ def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
 # iterate, under two conditions: the squared norm of the mean over the squared clipping norm of rows
 # lies between these limits; and the mean spreads over at least the fraction `_LEAST_SPREAD` of the
 # features. The numbers are from benchmarks/diagonal_prior/wide.md.
-_SHARE_OF_MEAN = {"zero_out": (0.25, 0.6), "replace": (0.25, 0.8)}
+_LIMITS_OF_MEAN = {"zero_out": (0.25, 0.6), "replace": (0.25, 0.8)}
 _LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
 
 
@@ -286,7 +288,7 @@ def solve_guided(
     # the mean is short, as rows with few entries have short projections, too; if the mean is long,
     # so that little remains to be found; and if few features have most of the moment, as the
     # iteration shrinks noise by groups of features.
-    least, most = _SHARE_OF_MEAN[budget.adjacency]
+    least, most = _LIMITS_OF_MEAN[budget.adjacency]
     has_usual_length = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
     if has_usual_length and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):
         branch = branches[0]

@@ -24,7 +24,6 @@ from skdp.decomposition.streams import sketches
 from skdp.exceptions import counted, shown, warn_of_privacy
 from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.linalg.spectrum import deterministic_signs
 from skdp.privacy import PrivacySpent, Released
 from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit
 from skdp.privacy.noise import algorithm_generator, draw_seed
@@ -112,7 +111,7 @@ class UpdateReceiver:
 
 
 class ExclusiveWrite:
-    """Takes the state from its owner during a write, and returns the state at the very end.
+    """Takes the state from its owner for a write; returns it if the write has not closed the owner.
 
     So code that interrupts the write, such as a signal handler, finds no state: with the state it
     could erase noise, or repeat half an update. If a write fails, the state is lost, unless
@@ -193,8 +192,8 @@ if hasattr(os, "register_at_fork"):
 def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Refuse cells outside the matrix and values that are not finite, without quoting any."""
-    # Copies, as the given arrays could change between the check and their use.
+    """Return arrays of rows, columns and values; refuse unknown cells and values not finite."""
+    # Errors quote no value. Copies, as the given arrays could change between check and use.
     *cells, numbers = (
         hide_error_text(np.array, checked_container(given), ndmin=1)
         for given in (rows, columns, values)
@@ -554,7 +553,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         return sketches.draw_sketches(kind, self._shape, sizes, generator, tails)
 
     def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:
-        """Release the sums, call `end`, and factorize the sums.
+        """Release the sums, call `end`, which closes the epoch or stream, and factorize the sums.
 
         Each step happens once: after an interruption, the next call does the remaining steps.
         """
@@ -575,13 +574,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         # Warnings of numpy about released values would not help the user.
         with np.errstate(all="ignore"):
             fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
-        signs = deterministic_signs(fit.right.T)
-        factors = LowRankFactors(
-            components_=fit.right.T * signs[:, np.newaxis],
-            singular_values_=fit.values,
-            left_components_=fit.left * signs,
-            privacy_spent_=self.privacy_spent_,
-        )
+        factors = LowRankFactors._of(fit.left, fit.values, fit.right.T, self.privacy_spent_)
         return factors, self._warnings(values, rank)
 
     def _warnings(self, values: tuple[Released, Released], rank: int) -> list[str]:

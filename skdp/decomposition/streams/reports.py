@@ -14,7 +14,6 @@ from skdp._validation import AT_LEAST_ONE, FINITE_BOUND, check_numbers, with_par
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.exceptions import counted, shown, warn_of_privacy
 from skdp.linalg.denoising import debiased, shrunk
-from skdp.linalg.spectrum import deterministic_signs
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.plan import PrivacyCost
@@ -194,13 +193,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         # A row of zeros gives the record of a report, which does not depend on the row.
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
-        signs = deterministic_signs(right)
-        return LowRankFactors(
-            components_=right * signs[:, np.newaxis],
-            singular_values_=lengths,
-            left_components_=left * signs,
-            privacy_spent_=budget.spent(),
-        )
+        return LowRankFactors._of(left, lengths, right, budget.spent())
 
     def _check_size(self, cure: str, values: np.ndarray, n_axes: int) -> None:
         if values.ndim != n_axes or values.shape[-1] != self.n_features:

@@ -93,7 +93,7 @@ class StreamSpec:
 def sketch_sizes(
     shape: tuple[int, int], rank: int, n_sketch: int | None = None, n_core: int | None = None
 ) -> tuple[int, int]:
-    """Return the widths of the right and of the left sketch, of which the longer is narrower."""
+    """Return the numbers of columns of the right and the left sketch; the longer one has fewer."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * rank, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -285,7 +285,7 @@ _N_STEPS = 6  # not studied
 
 @dataclass(frozen=True)
 class Side:
-    """A released sketch of one side, whose columns are divided by the norms of the sketch's own."""
+    """A released sketch of one side, divided by the column norms of the random matrix `sketch`."""
 
     values: np.ndarray
     sketch: Sketch
