@@ -177,7 +177,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     def _of(
         cls, left: np.ndarray, values: np.ndarray, right: np.ndarray, spent: PrivacySpent
     ) -> Self:
-        """Give rows of `right` and columns of `left` deterministic signs."""
+        """Make factors from singular vectors, with deterministic signs."""
         signs = deterministic_signs(right)
         return cls(right * signs[:, np.newaxis], values, left * signs, spent)
 

@@ -378,6 +378,7 @@ class MomentNoise(NamedTuple):
         """Return the covariance of the noise matrix times a vector of weights, without `common`."""
         moved, variances = self.metric @ weights, self._independent
         covariance = self.metric * (weights @ moved) + np.outer(moved, moved)
+        # Products i and j share the independent noise of entry (i, j); product i has that of row i.
         covariance += variances * np.outer(weights, weights)
         on_diagonal = variances @ weights**2 - np.diag(variances) * weights**2
         return np.asarray(covariance + np.diag(on_diagonal))
@@ -481,6 +482,7 @@ def check_visible(found: Regression) -> None:
         return
     scales = np.sqrt(np.diag(edges))
     units = np.outer(scales, scales)
+    # The least ratio of the variance of the columns to the largest of noise, over all directions.
     of_columns, of_noise = found.moment[:-1, :-1] / units, edges / units
     least = eigh(of_columns, of_noise, eigvals_only=True, check_finite=False)[0]
     if least < _VISIBLE:
@@ -526,7 +528,7 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 # Least eigenvalue of a scaled covariance, relative to the largest eigenvalue of its noise; smaller
 # eigenvalues are raised to it.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
-# The floor of the mean of raised eigenvalues that noise hides; above it, the trace stays the same.
+# Raised eigenvalues that noise hides are reduced to restore the trace, but not below this mean.
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 
 
@@ -547,7 +549,7 @@ _SEEN, _FEW_ROWS, _FAR_ROW = 4.0, 4, 5.0  # benchmarks/diagonal_prior/flat.md
 
 
 def are_flat(variances: np.ndarray, noise_stds: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return which columns count as constant: noise hides their variance, although it is small.
+    """Return which columns count as constant: even small noise hides their variance.
 
     Noise is small if most columns with a visible variance are clear. Scaled to variance 1, a
     constant column would be a principal component of variance 1.

@@ -217,7 +217,7 @@ class DenseMatrices(SampleWeighted):
             values = values * factors[:, np.newaxis, np.newaxis]
             values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
-        # One product for each row index, and the sum of these: shorter chains of additions.
+        # Rows of all matrices are summed in groups, which makes chains of additions shorter.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
@@ -409,7 +409,7 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
 
 
 def laid_out(factors: Any) -> Any:
-    """Return factors, copied if needed, in a layout in which each row rounds alike everywhere."""
+    """Return factors, copied if needed, in a layout in which a row rounds alike at any position."""
     # Contiguous columns of doubles need no copy, even if they are parts of longer columns.
     if issparse(factors) or (
         order_of(factors) == "F"

@@ -29,7 +29,6 @@ def row_norms(values: np.ndarray) -> np.ndarray:
     norms = np.sqrt(squares)
     is_extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
     if is_extreme.any():
-        # Squares of these rows may have overflowed or underflowed.
         exponents = exponents_of(np.abs(values[is_extreme]).max(axis=1))
         scaled = values[is_extreme] * np.ldexp(1.0, -exponents)[:, None]
         norms[is_extreme] = np.ldexp(np.sqrt(row_squares(scaled)), exponents)
@@ -226,7 +225,7 @@ def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.
 
 
 def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:
-    """Return the first edge up to which a fraction `q` lies; negative counts become 0."""
+    """Return the first edge with a fraction `q` of counts up to it; negative counts become 0."""
     cumulative = np.cumsum(np.maximum(counts, 0.0))
     return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])
 
@@ -290,7 +289,7 @@ def tree_of_differences(n_levels: int) -> np.ndarray:
 class GridSearch:
     """A search for the first point up to which a fraction `q` of `n_units` units lie.
 
-    With `skips_zeros`, it is a fraction of the units that are not 0. The zeros are last.
+    With `skips_zeros`, `q` is a fraction of the units that are not 0, and the grid has 0 last.
     """
 
     def __init__(
@@ -343,7 +342,7 @@ class GridSearch:
         self._odds = np.repeat(odds, np.diff(points, prepend=-1, append=len(self._odds) - 1))
 
     def _target(self) -> float:
-        """Return the wanted count; if zeros are skipped, no nearer to 0 or all units than noise."""
+        """Return the wanted count; if zeros are skipped, noise does not hide it from either end."""
         target, n_units = self._q * self.n_sought, self.n_sought
         if n_units == self._n_units:
             return target

@@ -60,9 +60,8 @@ class InitialNoiseSums:
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
     ) -> None:
         self.release, self._fresh_std = release, release.noise_std or 0.0
-        self.unit = unit
+        self.unit, self._correlation = unit, correlation
         self.counts = np.zeros(shape, dtype=np.int64)
-        self._correlation = correlation
         # Decaying sums of earlier noise, see `PrefixNoise.step`; and the covariance of an entry of
         # these buffers and of the sum of noise, if fresh noise has variance 1.
         self._buffers = np.zeros((len(correlation.decays), *shape))
@@ -207,7 +206,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     'sum'
     """
 
-    # Nodes of the plan whose releases may come next; None if the budget has no plan.
+    # Nodes of the plan whose releases may come next; None if any release may, without a plan.
     _nodes: tuple[Node, ...] | None
     # Random numbers of the algorithm, such as its start matrix. They are public, and never noise.
     # Fits of a PrivateEstimator set this generator when they open their budget, and others do not.
@@ -230,7 +229,6 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         cost = PrivacyCost(epsilon, delta, delta_tail)
         plan = Plan(cost, None, unit=unit, adjacency=adjacency, enforced=enforced)
         self._begin(plan, noise_source, charge)
-        # Without a plan, the budget takes any releases whose shares add to at most 1.
         self._nodes = None
 
     @classmethod
@@ -713,10 +711,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         shape: tuple[int, ...],
         instead: Release | None = None,
     ) -> Release:
-        """Check, charge and record a planned release; return the release as recorded.
-
-        If `instead` is given, the planned release is skipped, and the record shows `instead`.
-        """
+        """Check, charge and record a planned release or, if it is skipped, `instead`; return it."""
         nodes, recorded = self._nodes, instead or planned
         if nodes is None:
             self._check_share(planned.name, planned.share)
@@ -757,7 +752,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             )
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
-        """Return the noisy value of a booked release; of losses, the index of the chosen option."""
+        """Return the noisy value of a booked release or, for losses, the index of the choice."""
         if not self.cost.is_private:
             return np.array(np.argmin(value)) if release.mechanism == CHOICE else value
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0

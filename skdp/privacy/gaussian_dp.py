@@ -91,15 +91,11 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
         raise ValueError(f"delta_tail must be 0, or below delta={delta!r}, got {delta_tail!r}.")
     if math.isinf(epsilon):
         return math.inf
-    delta = _without_tail(delta, delta_tail)
-    if delta == 0:
+    delta, epsilon = _without_tail(delta, delta_tail), min(epsilon, _LARGEST_EPSILON)
+    if delta == 0 or _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
         return 0.0
-    epsilon = min(epsilon, _LARGEST_EPSILON)
-    # With a mu of this size, delta rounds to 1: `near` in `_log_delta` is below -50.
-    upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
-    lower = math.log(_SMALLEST_MU)
-    if _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
-        return 0.0
+    # With a mu of the upper size, delta rounds to 1: `near` in `_log_delta` is below -50.
+    lower, upper = math.log(_SMALLEST_MU), math.log(2 * math.sqrt(2 * epsilon) + 200)
     log_mu = _root(lambda t: _log_excess(math.exp(t), epsilon, delta), lower, upper)
     return math.exp(log_mu) * (1 - _SAFETY)
 

@@ -98,7 +98,7 @@ class NoiseSource:
     the seed and the `context`: a digest of the data, the class and all parameters, so that fits
     that differ in any of these share no noise. With a secret seed of at least 128 random bits, the
     guarantee holds against attackers with bounded computing power; with a guessable seed
-    (`is_guessable`) there is no guarantee. A `fingerprint` tells equal seeds, and reveals no seed.
+    (`is_guessable`) there is no guarantee. Equal seeds have equal `fingerprint`; it hides the seed.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
@@ -125,9 +125,7 @@ def draw_seed(random_state: Any) -> int | None:
 
     ``None`` never means numpy's global generator, which anybody in the process can reset.
     """
-    if random_state is None:
-        return None
-    if isinstance(random_state, GuessableSeed):
+    if random_state is None or isinstance(random_state, GuessableSeed):
         return random_state
     if isinstance(random_state, Integral):
         return int(random_state)
@@ -355,7 +353,7 @@ def _hash(key: bytes, parts: Iterable[Any]) -> bytes:
 
 
 def _encode(value: Any) -> bytes:
-    """Encode a value as bytes: different values differ, and equal numbers of any type do not."""
+    """Encode a value: different values give different bytes, equal numbers of any type the same."""
     if value is None or isinstance(value, (bool, np.bool_)):
         return f"constant {value}".encode()
     if isinstance(value, bytes):

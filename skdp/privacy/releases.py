@@ -223,8 +223,7 @@ def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
         first, *others = run
         name = first.name
         if others and stem.endswith(" "):
-            last_number = others[-1].name.removeprefix(stem)
-            name = f"{name} ... {last_number}"
+            name += f" ... {others[-1].name.removeprefix(stem)}"
         elif others:
             name = f"{stem}, {len(others) + 1} times"
         runs.append((name, math.fsum(one.share for one in (first, *others)), first))

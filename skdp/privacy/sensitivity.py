@@ -591,8 +591,8 @@ def misordered_pairs(n_units: int, adjacency: str, rounding: float = 0.0) -> flo
     P and N be the weights of all other units on the two classes, so that :math:`P + N \le n - 1`,
     where n is `n_units`. The pairs of a unit then count from 0 to :math:`a N + b P + a b \le n`. So
     leaving the unit out changes the difference of two options by at most n, and exchanging it, by
-    at most 2 n. If one option ranks a unit before all units of the other class, and another option
-    ranks it behind them, the change reaches the bound, except for 2.
+    at most 2 n. If one option ranks a unit before all other units, of the other class, and another
+    option ranks it behind them, the change is 1 below the bound, or 2 for replace.
     """
     return loss_range(float(n_units), adjacency, rounding)
 

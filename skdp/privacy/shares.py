@@ -203,13 +203,10 @@ def _floats_of(counts: np.ndarray) -> np.ndarray:
     for place in range(_LIMBS - 1):
         limbs[:, place + 1] += limbs[:, place] >> 32
         limbs[:, place] &= _LIMB
-    largest = int(sys.float_info.max) << 1074
-    numbers = []
-    for row in limbs.astype("<i4", casting="unsafe"):
-        whole = int.from_bytes(row.tobytes(), "little", signed=True)
-        # Python rounds the quotient of two integers only once.
-        numbers.append(min(max(whole, -largest), largest) / (1 << 1074))
-    return np.array(numbers)
+    rows, largest = limbs.astype("<i4", casting="unsafe"), int(sys.float_info.max) << 1074
+    wholes = (int.from_bytes(row.tobytes(), "little", signed=True) for row in rows)
+    # Python rounds the quotient of two integers only once.
+    return np.array([min(max(whole, -largest), largest) / (1 << 1074) for whole in wholes])
 
 
 def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:

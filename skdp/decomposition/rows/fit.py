@@ -235,10 +235,7 @@ def _deviations(block: Any, basis: np.ndarray, point: np.ndarray) -> np.ndarray:
 def _release_level(
     plan: rows_plan.RowFactorReleases, projected: np.ndarray, rows: Rows, budget: PrivacyBudget
 ) -> float:
-    """Choose the level to which projected rows are clipped, from released counts of their norms.
-
-    It minimizes the sum of the squares that clipping removes and of those that noise then hides.
-    """
+    """Choose the clip level with the least sum of squares that clipping removes or noise hides."""
     if plan.level is None:
         return np.inf
     edges = rows.bound * LEVEL_GRID

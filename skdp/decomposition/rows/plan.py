@@ -38,8 +38,8 @@ _FEWEST_SPARSE_FEATURES, _LARGEST_RANK = 400, 0.125  # not tuned
 # (benchmarks/diagonal_prior/solvers.md) or, for a single component, below `_LEAST_STRENGTH_OF_ONE`
 # (benchmarks/guided/guided.md).
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
-# Largest norm of a center over that of sparse rows. The squared norm of a centered row is a sum of
-# squares: beyond this ratio, the rounding of the square of the center exceeds that of the row.
+# Largest norm of a center over that of sparse rows: beyond it, the rounding of the squared center
+# exceeds the squared row, and the sum of both loses the row.
 _LARGEST_RATIO = 1e8  # not tuned
 # A guided fit needs at least this many features.
 _FEWEST_GUIDED_FEATURES = 3  # not studied

@@ -151,8 +151,7 @@ def release_step(
 ) -> tuple[Released, Rows]:
     """Release the product of the rows with their clipped projections on the basis.
 
-    Return it with rows that store their norms for the next step. The clip level is a quantile of
-    the norms of the projected rows in `sample`.
+    Return it with rows that store their norms. The clip level is a quantile of norms in `sample`.
     """
     level_counts, product = step
     level = np.inf

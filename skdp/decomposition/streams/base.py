@@ -173,7 +173,7 @@ _ALIVE: WeakSet[UpdateReceiver] = WeakSet()
 
 
 def _current_process() -> tuple[str, int]:
-    """Return what identifies this process."""
+    """Return the random name and the id of this process."""
     return _token, os.getpid()
 
 
