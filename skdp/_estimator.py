@@ -591,7 +591,8 @@ class PlannedEstimator(PrivateEstimator):
             if (found := getattr(plan, name)) != value:
                 raise ValueError(
                     f"plan of {type(self).__name__} must have {name}={value!r}, got {found!r}: "
-                    "make it with self.cost, self.privacy_unit and self.adjacency."
+                    "make it with self.cost, self.privacy_unit and self.adjacency, which a class "
+                    "states in its body, as privacy_unit = 'record'."
                 )
         return plan
 

@@ -45,6 +45,10 @@ class InteractionTable(NamedTuple):  # numpydoc ignore=PR02
     users: np.ndarray
     items: np.ndarray
 
+    def __repr__(self) -> str:
+        """Return the shape, as a notebook is not to show who the users are."""
+        return f"InteractionTable(shape={self.X.shape})"
+
 
 def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> InteractionTable:
     """Make a sparse table of pairs of a user and an item, or of triples with a rating.
@@ -54,7 +58,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     pairs : data frame or array-like of shape (n_pairs, 2) or (n_pairs, 3)
         A user and an item in each line, in this order, as ids that are integers or strings; then a
         rating, if any: a finite number. A pair that occurs twice counts once, with the mean of its
-        ratings. Pairs whose user or item is not in `users` or `items` are left out.
+        ratings. Pairs whose user or item is not in `users` or `items` are left out. Empty for a
+        newcomer, whom `users` names.
     users : array-like of shape (n_users,) or None, default=None
         Ids of the rows, in their order. ``None`` takes the sorted users of `pairs`: the number of
         rows is then the number of users in the data.
@@ -99,8 +104,9 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
             "items=None makes public which items occur in pairs: pass items, such as a catalog, "
             "that are known without looking at pairs."
         )
-    # An array of several types would turn integers into strings.
-    given = np.array(pairs, dtype=object) if isinstance(pairs, list | tuple) else pairs
+    given = pairs
+    if isinstance(pairs, list | tuple):  # an array of several types turns integers into strings
+        given = np.array(pairs or np.empty((0, 2)), dtype=object)
     shape: tuple[int, ...] = getattr(given, "shape", ())
     if len(shape) != 2 or shape[1] not in (2, 3):
         raise ValueError(

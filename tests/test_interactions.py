@@ -140,6 +140,10 @@ def test_triples_become_a_table_of_ratings(contain):
     assert np.diff(table.X.indptr).tolist() == [1, 2, 0]  # a rating of 0 is stored
 
 
+def test_a_table_shows_neither_users_nor_items():
+    assert repr(HISTORY) == str(HISTORY) == "InteractionTable(shape=(20, 30))"
+
+
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
 def test_candidates_seen_items_and_newcomers(make):
@@ -149,7 +153,7 @@ def test_candidates_seen_items_and_newcomers(make):
         assert sorted(best) == sorted(listed)
     with pytest.raises(ValueError, match="candidates must be items"):
         top_items(model, HISTORY, 3, candidates=["item 3", "secret"])
-    newcomer = interaction_table(np.empty((0, 2), str), users=["new"], items=HISTORY.items)
+    newcomer = interaction_table([], users=["new"], items=HISTORY.items)
     (best,) = top_items(model, newcomer, 5).values()
     popularity = np.asarray(TABLE.sum(axis=0)).ravel()
     ranks = [int(item.removeprefix("item ")) for item in best]
