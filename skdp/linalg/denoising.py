@@ -428,7 +428,7 @@ def penalties_of(noise_std: np.ndarray) -> np.ndarray:
 
 
 def _edges(noise_std: np.ndarray) -> np.ndarray:
-    """Return the largest eigenvalue of noise alone, in squared units of each column."""
+    """Return for each column the largest eigenvalue of noise alone if all columns had its noise."""
     return np.diag(noise_std) * noise_edge(math.sqrt(0.5), len(noise_std))
 
 

@@ -153,7 +153,7 @@ class SampleWeighted:
         return _times_rows(self.sample_weight, values)
 
     def times_root_sample_weight(self, values: np.ndarray) -> np.ndarray:
-        """Multiply one of two factors of each term by the root of `sample_weight`."""
+        """Multiply a factor, which each term of a sum has twice, by the root of `sample_weight`."""
         weights = self.sample_weight
         return values if weights is None else _times_rows(np.sqrt(weights), values)
 
