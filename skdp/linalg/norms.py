@@ -8,8 +8,8 @@ from scipy.optimize import nnls
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.special import ndtr, ndtri
 
-# Extreme rows are divided by a power of two before they are squared. With an exponent in this
-# range, the power and its inverse are normal floats, and no square overflows or underflows.
+# Extreme and sparse rows are divided by a power of two before they are squared. With an exponent in
+# this range, the power and its inverse are normal floats, and no square overflows or underflows.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
 #: Floats represent all integers up to this one.
@@ -70,7 +70,6 @@ def aligned(values: np.ndarray) -> np.ndarray:
 
 def sparse_row_norms(rows: csr_array) -> np.ndarray:
     """Compute the Euclidean norms of the rows of a CSR array without duplicate entries."""
-    # Each row is divided by a power of two first, so that squares neither overflow nor underflow.
     exponents = exponents_of(_reduce_rows(np.maximum, np.abs(rows.data), rows.indptr))
     scaled = rows.data * np.repeat(np.ldexp(1.0, -exponents), np.diff(rows.indptr))
     return np.ldexp(np.sqrt(_reduce_rows(np.add, scaled * scaled, rows.indptr)), exponents)

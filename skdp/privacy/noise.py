@@ -370,8 +370,8 @@ def _encode(value: Any) -> bytes:
     if isinstance(value, Mapping):
         return b"mapping " + _hash(b"", value.items())
     if isinstance(value, list) and any(isinstance(one, tuple) for one in value):
-        # For two columns, pairs (low, high) by column and arrays of all low and all high ends have
-        # the same shape, but mean different bounds.
+        # For two columns, two pairs (low, high) and two arrays, of both low and of both high ends,
+        # have the same shape, but mean different bounds.
         return b"pairs " + _hash(b"", value)
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
