@@ -89,6 +89,8 @@ def check_prior(
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
         hint = " Call fit on public rows; if a clone has undone the fit, pass a FrozenEstimator."
+        if isinstance(prior, Pipeline):
+            hint += " Before the model, a pipeline may have scalers alone, with no clipping."
     arrays: list[np.ndarray] = []
     if isinstance(prior, tuple) and 0 <= len(prior) - len(shapes) <= len(facts):
         try:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.utils import _safe_indexing, check_scalar, gen_batches
+from sklearn.utils import _safe_indexing, gen_batches
 
 from skdp._validation import AT_LEAST_ONE, validate_plain
 from skdp.data.containers import have_times, with_text
@@ -215,7 +215,7 @@ def top_items(
     Raises
     ------
     TypeError
-        If the model has no `inverse_transform`.
+        If the model has no `inverse_transform`, or `history` is no InteractionTable.
     ValueError
         If the model is known to be fitted to other items, or in another order, `candidates` has an
         item that `history` lacks, or `n` is below 1.
@@ -236,9 +236,11 @@ def top_items(
     {'ann': ['jam']}
     """
     validate_plain({"n": [AT_LEAST_ONE]}, {"n": n}, "top_items")
-    if type(history).__name__ == "DataFrame":
-        raise TypeError("history is a DataFrame: pass interaction_table(history, items=catalog).")
-    check_scalar(history, "history", InteractionTable)
+    if not isinstance(history, InteractionTable):
+        raise TypeError(
+            f"history is a {type(history).__name__}: pass an InteractionTable, as "
+            "interaction_table(pairs, items=catalog) makes it."
+        )
     if not hasattr(model, "inverse_transform"):
         raise TypeError(f"model must have inverse_transform, as DPPCA, got {type(model).__name__}.")
     X, users, items = history

@@ -383,11 +383,11 @@ SHOWN = {
     ),
     "items of a user by name": (
         lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), "ann", 1),
-        r"history must be an instance of skdp\..*InteractionTable, not str",
+        r"^history is a str: pass an InteractionTable, as interaction_table\(pairs, ",
     ),
     "items of users in a frame": (
         lambda: top_items(DPTruncatedSVD(1, row_norm=2).fit(TABLE.X), TRIPLES, 1),
-        r"^history is a DataFrame: pass interaction_table\(history, items=catalog\)\.$",
+        r"^history is a DataFrame: pass an InteractionTable, as interaction_table\(pairs, ",
     ),
     "times in place of ratings": (
         lambda: interaction_table(TIMED[["user", "item", "timestamp"]], items=[0, 1]),

@@ -446,9 +446,9 @@ class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
         """Refuse an epoch without stored sums, unless it is one of `others`."""
         if epoch not in (*others, *self._stored) or isinstance(epoch, bool):
             stored = shortened([str(one) for one in self._stored]) or "none"
-            also = "".join(f"{one}, " for one in others)
+            also = "".join(f"{one} or " for one in others)
             raise ValueError(
-                f"{name}={shown(epoch)} must be {also}or a number of epochs whose release had "
+                f"{name}={shown(epoch)} must be {also}the number of an epoch whose release had "
                 f"store=True: {stored}."
             )
 
