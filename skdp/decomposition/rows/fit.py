@@ -197,7 +197,12 @@ def solve_projection(
     factors = factors.leading(rank_of(spec))
     basis = factors.components.T
     mean, mean_std = release_mean(plan.mean, rows, budget)
-    point = _above_noise(basis.T @ mean, mean_std)
+    # The mean is shrunk toward 0, and is 0 if it may be noise alone: the squared length of noise
+    # rarely exceeds its expectation by three standard deviations.
+    point = basis.T @ mean
+    most_noise = (len(point) + 3 * np.sqrt(2 * len(point))) * mean_std**2
+    squares = float(point @ point)
+    point = point * (max(1 - most_noise / squares, 0.0) if squares > 0 else 0.0)
     projected = rows.map_rows(on_block(partial(_deviations, basis=basis, point=point)))
     level = _release_level(plan, projected, rows, budget)
     released, noise_std = budget.release(plan.projected_rows, clip_rows(projected, level), level)
@@ -215,14 +220,6 @@ def solve_projection(
         left_signal=float(signal.max(initial=0.0)),
         **clipping_facts(plan.row_norm, rows.bound, spec, budget),
     )
-
-
-def _above_noise(vector: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink a noisy vector toward 0; a vector that may be noise alone becomes 0."""
-    # The squared length of noise rarely exceeds its expectation by three standard deviations.
-    most_noise = (len(vector) + 3 * np.sqrt(2 * len(vector))) * noise_std**2
-    squares = float(vector @ vector)
-    return vector * (max(1 - most_noise / squares, 0.0) if squares > 0 else 0.0)
 
 
 def _deviations(block: Any, basis: np.ndarray, point: np.ndarray) -> np.ndarray:
