@@ -588,7 +588,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         at = self._place("target", target)
         columns = self._columns(on, without=at)
         if at in columns:
-            raise ValueError(f"on=[...] has the target {target!r}, which would predict itself.")
+            raise ValueError(
+                f"on=[...] has the target {target!r}, which would predict itself: leave it out."
+            )
         if not self.is_located_[at]:
             raise ValueError(
                 f"Noise hides the location of the target {shown(target)}: fit with a larger "
@@ -621,7 +623,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         if on is None:
             places = [column for column in range(self.n_features_in_) if column != without]
         elif isinstance(on, str | bytes) or not np.iterable(on):
-            raise ValueError(f"on={shown(on)} must be a list of names or indices, or None.")
+            raise ValueError(
+                f"on={shown(on)} must be a list of names or indices, or None: pass on=[...]."
+            )
         else:
             places = [self._place("on", column) for column in on]
         if not places or len(set(places)) < len(places):

@@ -117,6 +117,11 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     named = list(getattr(given, "columns", ()))
     if any(one in named and one != named[place] for place, one in enumerate(("user", "item"))):
         raise ValueError("pairs must have users before items: pass pairs[['user', 'item', ...]].")
+    if isinstance(users, str) or isinstance(items, str):
+        raise ValueError(
+            "users and items must be lists of known ids, and no names of columns: pass "
+            "pairs[['user', 'item', ...]], and items=catalog."
+        )
     rows, users = _placed(_safe_indexing(given, 0, axis=1), users, "users")
     columns, items = _placed(_safe_indexing(given, 1, axis=1), items, "items")
     is_listed = (rows >= 0) & (columns >= 0)

@@ -309,6 +309,18 @@ SHOWN = {
         lambda: DPLinearRegression(response_bound=PAIR).fit(X, X[:, 0]),
         r"Got \(0, 10\) instead\. Pass one number, the largest size of a response\.$",
     ),
+    "names of columns of pairs": (
+        lambda: interaction_table(TRIPLES, users="user", items="item"),
+        r"no names of columns: pass pairs\[\['user', 'item', \.\.\.\]\], and items=catalog\.$",
+    ),
+    "a target among its predictors": (
+        lambda: DPCovariance(bounds=PAIR).fit(X).regression(0, on=[0, 1]),
+        r"would predict itself: leave it out\.$",
+    ),
+    "a predictor that is no list": (
+        lambda: DPCovariance(bounds=PAIR).fit(NUMBERS).regression("income", on="age"),
+        r"a list of names or indices, or None: pass on=\[\.\.\.\]\.$",
+    ),
     "durations": (
         lambda: SCALER.fit(pd.DataFrame({"age": pd.to_timedelta(X[:, 0], unit="D")})),
         "Column age holds dates or durations",
