@@ -83,6 +83,13 @@ def ends(**others):
     return {"age": PAIR, "income": PAIR, "visits": PAIR, **others}
 
 
+def past_the_horizon():
+    unit = skdp.units.Update(1.0)
+    stream = skdp.DPContinualFactorizer(1, shape=(3, 2), horizon=1, privacy_unit=unit)
+    stream.close_epoch()
+    stream.update(0, 0, 1.0)
+
+
 def scaled(**others):
     return lambda: DPStandardScaler(bounds=ends(**others)).fit(NUMBERS)
 
@@ -320,6 +327,14 @@ SHOWN = {
     "a predictor that is no list": (
         lambda: DPCovariance(bounds=PAIR).fit(NUMBERS).regression("income", on="age"),
         r"a list of names or indices, or None: pass on=\[\.\.\.\]\.$",
+    ),
+    "arrays in place of loaders": (
+        lambda: RowBlocks.from_partitions([X], lengths=[N], n_features=3),
+        r"got ndarray and 40; arrays in memory need no RowBlocks\.$",
+    ),
+    "a day after the horizon": (
+        past_the_horizon,
+        r"all epochs of horizon=1 are closed; make one of a larger horizon\.$",
     ),
     "durations": (
         lambda: SCALER.fit(pd.DataFrame({"age": pd.to_timedelta(X[:, 0], unit="D")})),

@@ -476,4 +476,4 @@ class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
             for counts in self._noisy_sums:
                 counts.open_epoch()
             return
-        self._end(f"all epochs of horizon={self._horizon} are closed")
+        self._end(f"all epochs of horizon={self._horizon} are closed; make one of a larger horizon")
