@@ -148,8 +148,8 @@ class _Limit:
     def _set(self, limits: tuple[int, ...]) -> None:
         for library, limit in zip(_libraries(shared=self.is_shared), limits, strict=False):
             if limit != library.num_threads:
-                # Newer versions of threadpoolctl let only one thread set a shared limit, until the
-                # memory of this thread is cleared.
+                # In newer versions of threadpoolctl a shared limit belongs to the thread that set
+                # it, and no other thread can set it before the first one is forgotten.
                 clear = getattr(library, "clear_controlling_thread", lambda **_: None)
                 clear(force=True)
                 library.set_num_threads(limit)
