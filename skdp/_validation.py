@@ -321,7 +321,8 @@ _HINTS = {
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
     "type: missing": " Leave out records without a label, as y.notna() tells of a series.",
     **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
-    "y should be a 1d": " It has one entry for each row: of several columns make one fit for each.",
+    "y should be a 1d": " It has one entry for each row: of several columns make one fit for each; "
+    "of columns of 0 and 1 for classes pass numpy.asarray(y).argmax(axis=1).",
     "got 1D array": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row. X comes first, then y.",
     "Expected a 2-dim": " Pass a frame, as X[['name']], or X.iloc[[0]] of one row, or "

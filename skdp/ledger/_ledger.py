@@ -78,7 +78,7 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
     """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
     rounded = format(Context(4, ROUND_FLOOR).create_decimal_from_float(left).normalize(), "f")
-    cure = "Its limit is spent."
+    cure = "Its limit is spent: these data allow no further fit. Use the models that are fitted."
     if left:
         cure = "Pass a smaller epsilon, as remaining(delta=...) of the ledger computes it."
     of_tail, of_folds = "", _OF_FOLDS * is_called_by("sklearn.model_selection._validation")

@@ -375,7 +375,7 @@ CALLS = {
     ),
     "two responses": (
         lambda: skdp.DPLinearRegression().fit(TABLE[["age"]], TABLE[["age", "id"]]),
-        "y should be a 1d array, .* of several columns make one fit for each.$",
+        r"y should be a 1d array, .* make one fit for each; .* pass numpy.*argmax\(axis=1\)\.$",
     ),
     "labels of another type": (
         lambda: skdp.DPLogisticRegression(classes=["no", "yes"]).fit(TABLE[["age"]], Y == "yes"),
