@@ -280,5 +280,8 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
         """Standard deviation of the noise that the steps add to each coefficient, where known."""
         stds: np.ndarray | None = getattr(self, "_noise_stds", None)
         if stds is None:
-            raise AttributeError("coef_noise_std_ is unknown: not fitted, or with a small epsilon.")
+            raise AttributeError(
+                "coef_noise_std_ is unknown: not fitted, or noise hides a direction of the rows or "
+                "most of the signal. Pass a larger epsilon, or leave out constant or equal columns."
+            )
         return stds
