@@ -471,7 +471,7 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
         errors: np.ndarray | None = getattr(self, "_std_errors", None)
         if errors is None:
             raise AttributeError(
-                "coef_std_error_ is unknown: not fitted, with epsilon=inf, or with more than "
-                f"{MOST_CLASSES} classes."
+                "coef_std_error_ is unknown: not fitted, with epsilon=inf, with more than "
+                f"{MOST_CLASSES} classes, or of coefficients too large for floats."
             )
         return errors
