@@ -464,8 +464,8 @@ def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, floa
 def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
     """Return the variances of whitened rows along eigenvectors; hidden ones become their mean.
 
-    Noise hides variances below 1. Their sum has an error of standard deviation .7, so smaller sums
-    are raised to .7. A `margin` is added to the sum.
+    Noise hides variances below 1. `_STD_OF_HIDDEN` is the standard deviation of the error of their
+    sum, and smaller sums are raised to it. A `margin` is added to the sum.
     """
     is_hidden = white.spread < 1
     total = max(_STD_OF_HIDDEN, white.spread[is_hidden].sum()) + margin
@@ -552,7 +552,8 @@ def normal_points(n_columns: int) -> np.ndarray:
 # ------------------------------
 # The mean of the iterates, and its weights along directions in which noise hides the variance.
 
-# Margin of an estimate of hidden variances, in standard deviations.
+# Margin of an estimate of hidden variances: in standard deviations in `shrinkage_of_hidden`, and
+# added to their sum by `seen_spread`.
 _MARGIN = 2.0  # benchmarks/classification/constants.md
 #: From this strength on, weights along directions hidden by noise become 0. With less strength, all
 #: these weights together still predict.
