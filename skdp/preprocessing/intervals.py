@@ -506,9 +506,11 @@ def _are_shown(scores: np.ndarray, caution: float) -> np.ndarray:
         in_visible_sum = sliding_window_view(is_visible_sum, size, axis=2).any(axis=-1)
         shown[:, 1:] |= may_be_tail[:, 1:] & in_visible_sum.reshape(len(scores), -1)
     for _ in range(_NEIGHBORS[-1]):
-        # Bins of one sign are in order of size. The bin of 0, which comes first, is no neighbor.
-        beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
-        shown |= may_be_tail & (beside[:, 2:] | beside[:, :-2])
+        # Bins of one sign are in order of size. The bin of 0, which comes first, is no neighbor,
+        # and the largest positive numbers are none of the smallest negative ones.
+        beside = np.pad(shown[:, 1:].reshape(by_sign.shape), ((0, 0), (0, 0), (1, 1)))
+        is_beside = (beside[:, :, 2:] | beside[:, :, :-2]).reshape(len(scores), -1)
+        shown[:, 1:] |= may_be_tail[:, 1:] & is_beside
     return shown
 
 

@@ -365,6 +365,20 @@ def test_half_of_a_column_around_0_is_not_taken_for_all():
     np.testing.assert_array_equal(high, 2.0)
 
 
+def test_tiny_negative_numbers_make_no_unit_of_the_largest_positive_ones():
+    # The bin of the largest positive numbers comes before that of the smallest negative ones.
+    counts = np.zeros((2, N_BINS))
+    ordinary, smallest, largest = bins_by_size(np.array([1.5, -1e-17, 1e300]), np.zeros(3, np.intp))
+    assert smallest == largest + 1
+    counts[:, [ordinary, smallest]] = 500.0
+    counts[1, largest] = 30.0  # three standard deviations of noise
+    low, high = hulls(counts, 10.0, np.full(2, 1000.0))
+    assert (low[0], high[0]) == (low[1], high[1])
+    # Beside the bin of a number of its own sign, it is the tail of a column.
+    counts[1, largest - 1] = 500.0
+    assert hulls(counts, 10.0, np.full(2, 1500.0))[1][1] > 1e18
+
+
 @pytest.mark.covered(at_most=14)
 @pytest.mark.parametrize("bounds", [None, (-3, 3), (-1e100, 1e100), (0, 1e-100)])
 @pytest.mark.parametrize("container", [np.asarray, csr_array])
