@@ -495,9 +495,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             if self.assume_centered:
                 fix = "fit with assume_centered=False"
             raise ValueError(
-                f"target={target!r} has the released mean {fraction:.3g} and the released variance "
-                f"{fit.moment[-1, -1]:.3g}, and a discriminant needs a mean between 0 and 1 and "
-                f"a variance of 1/4 at most, of a column of 0 and 1: {fix}."
+                f"target={shown(target)} has the released mean {fraction:.3g} and the released "
+                f"variance {fit.moment[-1, -1]:.3g}, and a discriminant needs a mean between 0 and "
+                f"1 and a variance of 1/4 at most, of a column of 0 and 1: {fix}."
             )
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)
@@ -589,7 +589,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         columns = self._columns(on, without=at)
         if at in columns:
             raise ValueError(
-                f"on=[...] has the target {target!r}, which would predict itself: leave it out."
+                f"on=[...] has the target {shown(target)}, which would predict itself: leave it "
+                "out."
             )
         if not self.is_located_[at]:
             raise ValueError(

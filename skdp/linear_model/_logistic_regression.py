@@ -472,6 +472,6 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
         if errors is None:
             raise AttributeError(
                 "coef_std_error_ is unknown: not fitted, with epsilon=inf, with more than "
-                f"{MOST_CLASSES} classes, or of coefficients too large for floats."
+                f"{MOST_CLASSES} classes, or with coefficients too large for floats."
             )
         return errors

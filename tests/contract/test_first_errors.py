@@ -334,7 +334,7 @@ SHOWN = {
     ),
     "a day after the horizon": (
         past_the_horizon,
-        r"all epochs of horizon=1 are closed; make one of a larger horizon\.$",
+        r"closed\. A new one, with a larger horizon, is empty at first and spends its own epsilon",
     ),
     "durations": (
         lambda: SCALER.fit(pd.DataFrame({"age": pd.to_timedelta(X[:, 0], unit="D")})),

@@ -476,4 +476,7 @@ class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
             for counts in self._noisy_sums:
                 counts.open_epoch()
             return
-        self._end(f"all epochs of horizon={self._horizon} are closed; make one of a larger horizon")
+        self._end(
+            f"all epochs of horizon={self._horizon} are closed. A new one, with a larger horizon, "
+            "is empty at first and spends its own epsilon"
+        )

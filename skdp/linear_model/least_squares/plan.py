@@ -50,7 +50,7 @@ _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
 # other fits, without momentum, is `_STEPS` times the fourth root of the strength, within limits:
 # benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
-# Momentum, which halves the number of steps, is used if there are at least this many. Not studied.
+# Momentum halves the number of steps, but not below this one; fewer steps have none. Not studied.
 _FEWEST_WITH_MOMENTUM = 8
 # From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise hides the variance of
 # the rows along a direction, as with nearly equal columns: steps along such directions are short.

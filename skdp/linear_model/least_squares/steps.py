@@ -42,7 +42,7 @@ class Whitening(NamedTuple):
     """The map z = R'x of rows x."""
 
     root: np.ndarray  # R
-    spread: np.ndarray  # variances of the entries of z, at most 1
+    spread: np.ndarray  # mean squares of the entries of z, at most 1
     start: np.ndarray  # weights of z with which the descent begins
     is_hidden: np.ndarray  # entries of z whose variance noise hides
 
@@ -277,12 +277,12 @@ def level_from(
 ) -> Level:
     """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
-    `noise` is the length of the noise in the mean of all steps, in units of the level. Only visible
-    bins around the fullest one are used, and far bins whose count is surely not noise: a few far
-    rows are always clipped. If the used bins have too few records, the `previous` level stays. If
-    most responses are equal, `rare` has the fraction of the others and the mean square of the sizes
-    of all gradients. The gradients of the others are then taken to be so large that they explain
-    the part of the mean square that the used bins lack.
+    `noise` is the root mean square of predictions by the noise in the mean of all steps, in units
+    of the level. Only visible bins around the fullest one are used, and far bins whose count is
+    surely not noise: a few far rows are always clipped. If the used bins have too few records, the
+    `previous` level stays. If most responses are equal, `rare` has the fraction of the others and
+    the mean square of the sizes of all gradients. The gradients of the others are then taken to be
+    so large that they explain the part of the mean square that the used bins lack.
     """
     visible = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(visible.argmax())

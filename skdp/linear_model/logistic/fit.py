@@ -117,8 +117,8 @@ def no_better(spec: LogisticSpec) -> str:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# Clip level of gradients: the norm of the gradient of a row whose norm is the clipping norm, and
-# whose wrong classes together have this probability.
+# Clip level of gradients, before the factor of `gradient_level`: the norm of the gradient of a row
+# of root mean square norm, whose wrong classes together have this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Clipping and noise make the loss flatter. Its assumed curvature is a fraction of its largest one,
 # the curvature where all predictions are the class frequencies. The fraction is `_CURVATURE` with

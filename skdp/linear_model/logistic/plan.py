@@ -265,8 +265,9 @@ def whitening_of(
     """Return the whitening by a noisy second moment; it uses released values only.
 
     The moment is the mean outer product of rows, each with a `constant` and weighted labels
-    appended, and `noise_std` the standard deviation of the noise of a diagonal entry. Eigenvalues
-    of the covariance below the largest one of pure noise are raised to it. The mean is shrunk
+    appended, and `noise_std` the standard deviation of the noise of a diagonal entry. Small
+    eigenvalues of the covariance are raised: to the largest one of pure noise, or to a fraction of
+    the largest or mean eigenvalue. The mean is shrunk
     toward 0 by its noise. The `clip_norm` is the root mean square norm of whitened rows.
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
@@ -382,9 +383,9 @@ _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 # Standard deviation of the error of the sum of all hidden variances of whitened rows.
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With more than `_MANY` records per feature, steps tend to end too early. So the momentum is then
-# at least 1 - c / s, where c is `_LESS_OF_TWO` for two classes and `_LESS_OF_MORE` for more. Here s
-# is the strength divided by the number of classes minus 1, times the curvature of the loss, times
-# the number of classes.
+# at least 1 - c / s, or with more than two classes at least the next lower candidate. Here c is
+# `_LESS_OF_TWO` or `_LESS_OF_MORE`, and s is the strength divided by the number of classes minus 1,
+# times the curvature of the loss, times the number of classes.
 _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
 # With two classes, a rare class lowers the curvature of the loss, and so raises the momentum. For
 # the momentum, the relative curvature is at least `_SHOWN` / s, with the s above.
