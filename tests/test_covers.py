@@ -1,6 +1,5 @@
 """Covers leave out no value and no pair of values, and most of the cells."""
 
-import os
 from dataclasses import dataclass
 from itertools import combinations, product
 from types import SimpleNamespace
@@ -88,10 +87,11 @@ class Collected:
 
 def test_parameters_as_pytest_hands_them_over_are_covered(tmp_path):
     # Its own numbers of stacked parameters are those of the tests.
-    path, collected = tmp_path / "test_stacked.py", Collected()
+    path, settings, collected = tmp_path / "test_stacked.py", tmp_path / "pytest.ini", Collected()
     path.write_text(STACKED)
-    options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-W", "ignore", "-c", os.devnull]
-    pytest.main([*options, f"--rootdir={tmp_path}", str(path)], plugins=[collected])
+    settings.write_text("[pytest]")
+    options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-c", str(settings)]
+    pytest.main([*options, str(path)], plugins=[collected])
     assert len(collected.fast) == 4
     assert {item.callspec.params["b"] for item in collected.fast} == {1, 2}
 
