@@ -18,7 +18,7 @@ from skdp._validation import AT_LEAST_ONE, validate_plain
 from skdp.covariance import DPCovariance
 from skdp.data.containers import as_feature_names, names_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.exceptions import FederationError, shortened, warn_of_privacy
+from skdp.exceptions import FederationError, counted, shortened, warn_of_privacy
 from skdp.federated._agreement import (
     MOST_ROWS,
     Agreement,
@@ -499,7 +499,7 @@ class Federation:
         terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
         # A clone has copies of the parameters, and nothing of a fit.
         estimator, spec, agreed, depth = clone(estimator), None, None, 0
-        model, target = _described(estimator), _null_target(estimator)
+        described, target = _described(estimator), _null_target(estimator)
         if isinstance(estimator, DPPipeline):
             for _, step in estimator.steps:
                 # Steps get rows without names, so bounds by name get the order of the columns.
@@ -529,7 +529,7 @@ class Federation:
             plan=plan,
             is_masked=aggregator == "masked",
             dropouts=dropouts,
-            digest=digest_of("skdp federation", *versions, *model, *facts),
+            digest=digest_of("skdp federation", *versions, *described, *facts),
         )
         warn_of_privacy(*warnings)
 
@@ -579,11 +579,9 @@ class Federation:
             for number, (X, target) in enumerate(zip(parts, targets, strict=True)):
                 # The first owner charges the ledger for the whole fit, before any owner answers.
                 charged = None if number else ledger
-                identity = identities[number]
+                keys: dict[str, Any] = {"identity": identities[number], "peers": peers}
                 try:
-                    owner = Owner(
-                        self, number, X, target, identity=identity, peers=peers, ledger=charged
-                    )
+                    owner = Owner(self, number, X, target, **keys, ledger=charged)
                 except (TypeError, ValueError) as error:
                     error.add_note(f"This is about parts[{number}].")
                     raise
@@ -632,8 +630,7 @@ class Federation:
         n_releases = agreement.plan.n_releases * (1 + agreement.has_roll_calls)
         n_exchanges = 2 * agreement.is_masked + n_releases + 1
         return (
-            f"Federation of {shares.n_owners} owners, {shares.n_honest} honest "
-            f"share{'s' * (shares.n_honest != 1)}:\n"
+            f"Federation of {shares.n_owners} owners, {counted(shares.n_honest, 'honest share')}:\n"
             f"  agreement: {agreement.digest.hex()[:16]}, the same for all parties\n"
             f"  noise std of sums: {shares.excess:.4g} times that of the plan\n"
             f"  exchanges: {n_exchanges} at most\n"

@@ -44,13 +44,10 @@ def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
     return identity.sign(digest(_SIGNATURE, purpose, *parts))
 
 
+@lru_cache(_MOST_CHECKED)
 def is_signed(identity: bytes, signature: bytes, purpose: bytes, *parts: bytes) -> bool:
     """Check a signature of parts for a purpose, given the public key `identity` of the signer."""
-    return _is_signed(identity, signature, digest(_SIGNATURE, purpose, *parts))
-
-
-@lru_cache(_MOST_CHECKED)
-def _is_signed(identity: bytes, signature: bytes, message: bytes) -> bool:
+    message = digest(_SIGNATURE, purpose, *parts)
     try:
         Ed25519PublicKey.from_public_bytes(identity).verify(signature, message)
     except InvalidSignature:
@@ -152,8 +149,8 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 # ------------------------------
 # The history of a fit: all that a party has received so far.
 
-# In the digest of a release, the standard deviation of its noise is rounded to a step of the
-# lattice of noise over this number. The standard deviation is 16 to 32 steps.
+# The digest of a release has the standard deviation of its noise, which is 16 to 32 steps of the
+# lattice, rounded to a step over this number.
 _PARTS_OF_STEP = 1024  # not tuned
 
 

@@ -57,7 +57,8 @@ def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Me
 
     Arrays are views of the data, so that no message can make the reader allocate much memory.
     """
-    check_bytes(data)
+    if not isinstance(data, bytes):
+        raise FederationError("A message must be bytes.")
     head, body = _split(data, _HEAD + _HEAD_OF_OWNER * n_owners)
     try:
         fields = json.loads(head.decode("ascii"))
@@ -73,14 +74,16 @@ def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Me
     if not isinstance(kind, str) or kind not in kinds:
         raise FederationError(f"Field 'kind' of a message must be one of {sorted(kinds)}.")
     expected = kinds[kind]
-    _check_fields(fields, expected, n_owners)
+    if fields.keys() != expected.fields.keys():
+        raise FederationError(
+            f"A message must have the fields {sorted(expected.fields)}: use one version of skdp."
+        )
+    for name, check in expected.fields.items():
+        if not check.holds(fields[name], n_owners):
+            raise FederationError(f"Field {name!r} of a message must be {check.what}.")
+    if fields.get("confirmations") and fields["release"] > 0:
+        raise FederationError("Field 'confirmations' of a message belongs to the first release.")
     return Message(kind, fields, _read_arrays(described, body, expected, fields))
-
-
-def check_bytes(data: Any) -> None:
-    """Refuse objects that cannot be messages."""
-    if not isinstance(data, bytes):
-        raise FederationError("A message must be bytes.")
 
 
 def _encode(head: Mapping[str, Any]) -> bytes:
@@ -101,19 +104,6 @@ def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
     if zlib.crc32(view[_START.size :]) != checksum:
         raise FederationError("A message was damaged on its way: its checksum is wrong.")
     return bytes(view[_START.size : end]), view[end:]
-
-
-def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) -> None:
-    """Refuse a head with missing, unknown or invalid fields."""
-    if fields.keys() != kind.fields.keys():
-        raise FederationError(
-            f"A message must have the fields {sorted(kind.fields)}: use one version of skdp."
-        )
-    for name, check in kind.fields.items():
-        if not check.holds(fields[name], n_owners):
-            raise FederationError(f"Field {name!r} of a message must be {check.what}.")
-    if fields.get("confirmations") and fields["release"] > 0:
-        raise FederationError("Field 'confirmations' of a message belongs to the first release.")
 
 
 def _read_arrays(
@@ -182,9 +172,8 @@ def _or(empty: Any, name: str, check: Check) -> Check:
 
 def _are_ascending(numbers: Any, n_owners: int) -> bool:
     """Return whether `numbers` is a list of different owners in ascending order."""
-    if not isinstance(numbers, list) or not all(_is_below(one, n_owners) for one in numbers):
-        return False
-    return numbers == sorted(set(numbers))
+    are_owners = isinstance(numbers, list) and all(_is_below(one, n_owners) for one in numbers)
+    return are_owners and bool(numbers == sorted(set(numbers)))
 
 
 class MessageKind(NamedTuple):

@@ -19,7 +19,7 @@ from skdp._estimator import PrivateEstimator
 from skdp.exceptions import FederationError, named
 from skdp.federated import _masks as masks
 from skdp.federated._agreement import Agreement, agreement_of, digest_of_view, run_fit, view_of
-from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, Message, check_bytes, pack, unpack
+from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, Message, pack, unpack
 from skdp.federated._state import OwnerState, load_state
 from skdp.ledger import PrivacyLedger
 from skdp.privacy.noise import NoiseSource
@@ -72,8 +72,7 @@ class Handshake:
             raise FederationError("A message has a wrong public key for this owner.")
         neighbors = self._neighbors(publics, digest)
         for number in (self._number, *neighbors):
-            signature = asked.fields["signatures"][number]
-            self._check(signature, _KEYS, _name(number), publics[number])
+            self._check(asked.fields["signatures"][number], _KEYS, _name(number), publics[number])
         if len(set(publics)) != len(publics):
             raise FederationError("Two owners have the same public key.")
         self._secrets = masks.shared_secrets(key, neighbors)
@@ -388,7 +387,6 @@ class Owner:
 
     def _handle(self, message: bytes) -> bytes:
         """Check a message, answer it, and save the state before the answer is sent."""
-        check_bytes(message)
         asked = unpack(message, TO_OWNER, self._agreement.n_owners)
         question = masks.digest(message).hex()
         own, other = self._agreement.digest.hex(), asked.fields["agreement"]
@@ -422,8 +420,8 @@ class Owner:
             self._is_saved = True
         has_counts = asked.kind in ("answer", "hand_in")
         if self._ledger is not None and has_counts and not self._is_marked:
-            # The ledger notes the answer before it is sent. So the owner pays again if it returns
-            # with a state that was saved before this fit was charged, and draws other noise.
+            # The ledger notes the answer before it is sent. So an owner pays again if it returns
+            # with a state from before the charge, and draws other noise.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         answer = bytes.fromhex(self._state.answers[question])
