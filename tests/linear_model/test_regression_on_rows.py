@@ -46,7 +46,17 @@ def test_without_noise_a_descent_that_has_not_converged_says_so(monkeypatch):
     # Without a moment, steps are as short as the largest eigenvalue may need.
     monkeypatch.setattr("skdp.linear_model.least_squares.plan._LONGEST_WITH_MOMENT", 1)
     with pytest.warns(PrivacyWarning, match="has not converged"):
-        DPLinearRegression(epsilon=np.inf).fit(X, y)
+        DPLinearRegression(n_iter=20, epsilon=np.inf).fit(X, y)
+
+
+def test_without_noise_and_moment_momentum_reaches_least_squares(monkeypatch):
+    monkeypatch.setattr("skdp.linear_model.least_squares.plan._LONGEST_WITH_MOMENT", 1)
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(400, 200))
+    y = X @ generator.normal(size=200) + generator.normal(size=400)
+    fitted, exact = DPLinearRegression(epsilon=np.inf).fit(X, y), LinearRegression().fit(X, y)
+    assert fitted.score(X, y) > exact.score(X, y) - 0.001
+    assert_allclose(fitted.coef_, exact.coef_, atol=0.1)
 
 
 @pytest.mark.covered(at_most=1)

@@ -55,8 +55,9 @@ _FEWEST_WITH_MOMENTUM = 8
 # From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise hides the variance of
 # the rows along a direction, as with nearly equal columns: steps along such directions are short.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
-# Without noise, steps start at the least-squares solution, and only remove rounding errors.
-_STEPS_OF_EXACT = 2  # not tuned
+# Steps without noise, and their momentum: with a moment they start at the least-squares solution,
+# and only remove rounding errors; without one they start at 0.
+_EXACT_STEPS, _EXACT_STEPS_WITHOUT_MOMENT = (2, 0.0), (100, 0.9)  # not tuned
 # With more columns no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
 # Norm to which rows are clipped, relative to the norm of a row whose entries have mean square 1:
@@ -237,17 +238,18 @@ def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
 
 def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
     """Return the number of steps, and their momentum, 0 for none."""
-    if not spec.cost.is_private and spec.has_moment:
-        n_without_momentum = _STEPS_OF_EXACT
-    elif spec.is_weak:
-        n_without_momentum = _STEPS_OF_WEAK
-    else:
+    is_exact = not spec.cost.is_private and spec.has_moment
+    if not isinstance(spec.n_iter, str):
+        has_momentum = spec.n_iter >= _FEWEST_WITH_MOMENTUM and not is_exact
+        return spec.n_iter, 0.5 if has_momentum else 0.0
+    if not spec.cost.is_private:
+        return _EXACT_STEPS if spec.has_moment else _EXACT_STEPS_WITHOUT_MOMENT
+    n_without_momentum = _STEPS_OF_WEAK
+    if not spec.is_weak:
         strength = min(spec.left_strength, 1e12)
         n_without_momentum = round(float(np.clip(_STEPS * strength**0.25, *_STEP_LIMITS)))
     n_steps = max(min(_FEWEST_WITH_MOMENTUM, n_without_momentum), round(n_without_momentum / 2))
-    if not isinstance(spec.n_iter, str):
-        n_steps, n_without_momentum = spec.n_iter, 2 * spec.n_iter
-    has_momentum = n_steps >= _FEWEST_WITH_MOMENTUM and spec.cost.is_private
+    has_momentum = n_steps >= _FEWEST_WITH_MOMENTUM
     return n_steps, 1 - n_steps / n_without_momentum if has_momentum else 0.0
 
 
