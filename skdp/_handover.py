@@ -682,7 +682,10 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
     check_scalar(notes, "notes", str)
     report = privacy_spent(estimator)
     if report.spent is None:
-        raise ValueError(f"A card needs a record of all steps together. {report.verdict}.")
+        raise ValueError(
+            "A card needs the record of private fits: pass a fitted estimator of skdp, alone or in "
+            f"a pipeline. {report.verdict}."
+        )
     given = estimator.get_params() if hasattr(estimator, "get_params") else {}
     given = {key: one for key, one in given.items() if not _holds_steps(one)}
     versions = {"skdp": sys.modules["skdp"].__version__, "scikit-learn": sklearn.__version__}

@@ -90,7 +90,8 @@ def check_prior(
     if hasattr(prior, "fit"):
         hint = " Call fit on public rows; if a clone has undone the fit, pass a FrozenEstimator."
         if isinstance(prior, Pipeline):
-            hint += " Before the model, a pipeline may have scalers alone, with no clipping."
+            hint += " Before the model, a pipeline may have scalers alone, with no clipping: of a "
+            hint += "pipeline that to_sklearn has made, pass the model it was made of."
     arrays: list[np.ndarray] = []
     if isinstance(prior, tuple) and 0 <= len(prior) - len(shapes) <= len(facts):
         try:

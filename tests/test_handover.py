@@ -761,7 +761,7 @@ def test_a_card_of_what_is_not_private_says_so():
     assert str(model_card(model)).startswith("# Pipeline\n\nNo person in the data has a guarantee")
     assert "\n\nNot private: standardscaler" in str(model_card(model))
     assert not model_card(model).as_dict()["is_private"]
-    with pytest.raises(ValueError, match=r"record of all steps together\. No private step"):
+    with pytest.raises(ValueError, match=r"alone or in a pipeline\. No private step"):
         model_card(make_pipeline(Normalizer(), FunctionTransformer()).fit(X))
     assert model_card(make_pipeline(scaler(), classifier()).fit(X, LABELS))
     with pytest.raises(NotFittedError):
