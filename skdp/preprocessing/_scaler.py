@@ -70,8 +70,10 @@ class Scaling(NamedTuple):
 
 
 def _by_column(X: Any, change: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Any:
-    """Return rows with their values changed in float64; zeros that CSR does not store stay 0."""
-    # `change` is a function of values and of their column indices.
+    """Return rows with their values changed in float64; zeros that CSR does not store stay 0.
+
+    `change` is a function of values and of their column indices.
+    """
     with np.errstate(all="ignore"):
         if issparse(X):
             changed = change(X.data.astype(np.float64), X.indices)
@@ -410,8 +412,8 @@ class DPStandardScaler(
     @staticmethod
     def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
         """Warn if noise will hide most centers and scales."""
-        noise_std = plan.releases[-1].noise_std
-        if spec.cost.is_private and noise_std is not None and noise_std > column_scales.MOST_NOISE:
+        # The last release, of moments, has a noise std that is known: 0 without privacy.
+        if (plan.releases[-1].noise_std or 0.0) > column_scales.MOST_NOISE:
             yield (
                 f"Most centers and scales will be noise: {spec.n_units} {spec.unit.counted} with "
                 f"epsilon={spec.cost.epsilon:g} are too few for "

@@ -27,7 +27,7 @@ def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
     shape: tuple[int, ...] = ()
     with suppress(TypeError, ValueError):
         shape = np.shape(bounds)
-    # A tuple means (all lower bounds, all upper bounds), but two tuples in it could be two columns.
+    # A tuple means (all lower ends, all upper ends), but two tuples in it could be two columns.
     is_tuple = isinstance(bounds, tuple)
     has_two_tuples = is_tuple and n_features == 2 and all(isinstance(one, tuple) for one in bounds)
     if shape != (n_features, 2) or (is_tuple and not has_two_tuples):
@@ -75,12 +75,11 @@ def checked_interval(
     if bounds is None:
         return None
     pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
+    low, high = _NO_PAIR
     if pairs is None:
-        is_pair = isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2
-        low, high = (_numbers(end, names) for end in bounds) if is_pair else _NO_PAIR
-    elif len(pairs) != n_features:
-        low, high = _NO_PAIR
-    else:
+        if isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2:
+            low, high = (_numbers(end, names) for end in bounds)
+    elif len(pairs) == n_features:
         ends = [_numbers(pair) for pair in pairs]
         low, high = np.transpose([pair if pair.shape == (2,) else _NO_PAIR for pair in ends])
     for end in map(np.shape, (low, high)):
@@ -109,14 +108,14 @@ def checked_interval(
     )
 
 
-# Replaces bounds that are no pair of numbers; the check of bounds refuses it.
-_NO_PAIR = (np.nan, np.nan)
+# Stands for bounds that are no pair of numbers; `checked_interval` refuses NaN.
+_NO_PAIR: tuple[Any, Any] = (np.nan, np.nan)
 
 
 def _numbers(given: Any, names: Sequence[Any] | None = None) -> np.ndarray:
     """Return numbers as an array; anything else becomes NaN, even digits in strings.
 
-    A Series whose labels are the names has its numbers in their order.
+    The numbers of a Series whose labels are the `names` get the order of the names.
     """
     with suppress(Exception):  # a foreign object may raise errors that show values
         if hasattr(given, "iloc") and set(given.index) == {*map(str, names or ())}:
@@ -182,14 +181,11 @@ def counting(bins_of: Binning, n_bins: int, chosen: np.ndarray | None = None) ->
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> np.ndarray:
-        """Count the entries of each column of a block by bin."""
         values, columns, n_zeros, weights = _entries(block, chosen)
-        if weights is not None:
-            weights = np.broadcast_to(weights, values.shape)
         bins = bins_of(values, columns)
         # The bins of all columns, one column after the other, in one histogram.
         places = bins + n_bins * columns
-        # Masks are slow, and only values without a bin, or NaN, need them: two minima find these.
+        # A mask is slow, and only NaN and values without a bin need one: two minima find these.
         if bins.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
             is_counted = (bins >= 0) & ~np.isnan(values)
             places = places[is_counted]
@@ -215,12 +211,12 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
     """
 
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
-        values, columns, n_zeros, sample_weight = _entries(block)
+        values, columns, n_zeros, weights = _entries(block)
         n_columns = len(n_zeros)
-        terms = _terms(np.zeros(n_columns), np.arange(n_columns), intervals, presence)
-        sums = n_zeros * np.stack(terms)
+        of_zero = _terms(np.zeros(n_columns), np.arange(n_columns), intervals, presence)
+        sums = n_zeros * np.stack(of_zero)
         if values.ndim == 1:  # stored entries of sparse rows
-            terms = _terms(values, columns, intervals, presence, sample_weight)
+            terms = _terms(values, columns, intervals, presence, weights)
             return np.stack([np.bincount(columns, term, n_columns) for term in terms]) + sums
         # Small parts stay in cache, and need no new memory from the system.
         n_rows_of_part = max(_PART // n_columns, 1)
@@ -230,8 +226,8 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
             if n_columns <= SHORT_ROW:
                 # The copy makes numpy loop along the entries of a column, of which there are more.
                 part = np.ascontiguousarray(part)
-            weights = None if sample_weight is None else sample_weight[chosen]
-            terms = _terms(part, columns, intervals, presence, weights)
+            of_part = None if weights is None else weights[:, chosen]
+            terms = _terms(part, columns, intervals, presence, of_part)
             sums += np.stack([term.sum(axis=1) for term in terms])
         return sums
 
@@ -243,7 +239,7 @@ def _terms(
     columns: np.ndarray,
     intervals: Intervals,
     presence: float,
-    sample_weight: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
 ) -> list[np.ndarray]:
     """Return what each entry adds to each of the sums of its column; NaN adds 0."""
     scaled = values - intervals.middle[columns]
@@ -258,7 +254,7 @@ def _terms(
         is_missing = np.isnan(scaled)
         for term in terms:
             term[is_missing] = 0.0
-    return terms if sample_weight is None else [sample_weight * term for term in terms]
+    return terms if weights is None else [weights * term for term in terms]
 
 
 def _entries(
@@ -266,14 +262,15 @@ def _entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the stored entries, their columns, the number of other zeros by column, and weights.
 
-    Entries of dense rows are transposed, an array for each column. There is a weight for each row,
-    or for each entry of sparse rows, if all rows of a user together count as one row; else None.
+    Entries of dense rows are transposed, an array for each column. Each entry has a weight if all
+    rows of a user together count as one row; otherwise weights are None.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
     weights = block.sample_weight
     if not issparse(raw):
         values = np.asarray(raw.T if chosen is None else raw.T[chosen], np.float64)
         columns = np.arange(len(values))[:, np.newaxis]
+        weights = None if weights is None else np.broadcast_to(weights, values.shape)
         return values, columns, np.zeros(len(values), np.intp), weights
     raw = raw if chosen is None else raw[:, chosen]
     n_rows, n_columns = raw.shape
@@ -291,10 +288,20 @@ OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its si
 # Least and largest power of two that has a bin of its own: about 1e-12 and 1e18.
 _FIRST, _LAST = -40, 60  # not studied
 _N_POWERS = _LAST - _FIRST + 1  # not tuned
-#: Where the bin of the least positive numbers ends, and where the bin of the largest ones ends.
-ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Number of bins of a column: for 0, for positive numbers, and for negative numbers.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
+# Lower and upper ends of the bins. Of each sign, the first bin begins at 0, and the last bin counts
+# all larger numbers, too, which are clipped to its end.
+_FAR_ENDS = 2.0 ** np.arange(_FIRST + 1, _LAST + 2)  # not tuned
+_NEAR_ENDS = np.append(0.0, _FAR_ENDS[:-1])  # not tuned
+_LOWEST = np.concatenate([[0.0], _NEAR_ENDS, -_FAR_ENDS])  # not tuned
+_HIGHEST = np.concatenate([[0.0], _FAR_ENDS, -_NEAR_ENDS])  # not tuned
+#: Where the bin of the least positive numbers ends, and where the bin of the largest ones ends.
+ENDS = _FAR_ENDS[[0, -1]]  # not tuned
+# The bin of a number by its first twelve bits, the sign and the exponent. As signed integers, the
+# bits of a negative number are negative, and index `_BIN_OF` from its end.
+_POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
+_BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 # A bin of a histogram is visible if its count exceeds a limit. In histograms by size, where a bin
 # of noise would decide the scale of a column, noise alone exceeds the limit in one of `_CAUTION`
 # histograms. In histograms within an interval, such a bin only lengthens the interval, and the
@@ -314,30 +321,18 @@ _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
 # A column whose visible bins have one sign still counts as lying around 0 if all bins of the other
 # sign together hold more than this fraction of its rows.
 _OF_OTHER_SIGN = _LEAST_INSIDE / 2  # not studied
-# A column may be 0 in all rows if its noisy count of zeros is nearly the number of rows: less by at
-# most `_HIDDEN` standard deviations of the noise, which must be at most the fraction `_FEW_HIDDEN`
-# of the rows.
-_HIDDEN, _FEW_HIDDEN = 2.0, 0.15  # not studied
-# A column that seems to be 0 is not 0 in all rows if its noisy count of zeros is below the number
-# of rows by this many standard deviations. The same holds for sums of counts of several columns.
+# A column may be 0 in all rows if its noisy count of zeros falls short of the number of rows by at
+# most `_SHORTFALL_OF_ZEROS` standard deviations of the noise, and if so many standard deviations
+# are at most the fraction `_LARGEST_SHORTFALL_OF_ZEROS` of the rows.
+_SHORTFALL_OF_ZEROS, _LARGEST_SHORTFALL_OF_ZEROS = 2.0, 0.15  # not studied
+# Counts of a column surely lack rows if their sum is below the number of rows by this many standard
+# deviations of its noise. The same holds for the sum over several columns.
 # benchmarks/scaling/columns.md, "Columns of which few rows differ"
-_MISSING = 4.0
+_LACKING = 4.0
 # A column is mostly 0 if zeros exceed this fraction of the rows.
 _MOSTLY = 0.5  # not tuned
 # Length of the interval of a column that seems to be 0 in all rows.
 _SIZE_OF_VOID = 1.0  # not studied
-
-
-# Lower and upper ends of the bins. Of each sign, the first bin begins at 0, and the last bin counts
-# all larger numbers, too, which are clipped to its end.
-_FAR_ENDS = 2.0 ** np.arange(_FIRST + 1, _LAST + 2)  # not tuned
-_NEAR_ENDS = np.append(0.0, _FAR_ENDS[:-1])  # not tuned
-_LOWEST = np.concatenate([[0.0], _NEAR_ENDS, -_FAR_ENDS])  # not tuned
-_HIGHEST = np.concatenate([[0.0], _FAR_ENDS, -_NEAR_ENDS])  # not tuned
-# The bin of a number by its first twelve bits, the sign and the exponent. As signed integers, the
-# bits of a negative number are negative, and index `_BIN_OF` from its end.
-_POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
-_BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 
 
 def bins_by_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -367,21 +362,21 @@ def may_be_zeros(
     such columns together show that rows are missing, none of them is returned.
     """
     n_zeros = counts[:, 0]
-    n_others, most_hidden = n_rows - n_zeros, _HIDDEN * noise_std
-    has_visible_bin = is_visible(counts[:, 1:], noise_std).any(axis=1)
-    is_all_zero = (n_others < most_hidden) & (most_hidden < _FEW_HIDDEN * n_rows) & ~has_visible_bin
+    shortfall, allowed = n_rows - n_zeros, _SHORTFALL_OF_ZEROS * noise_std
+    is_all_zero = (shortfall < allowed) & (allowed < _LARGEST_SHORTFALL_OF_ZEROS * n_rows)
+    is_all_zero &= ~is_visible(counts[:, 1:], noise_std).any(axis=1)
     chosen = (n_zeros > _MOSTLY * n_rows) & (seems_constant | is_all_zero)
-    return chosen & ~_miss_rows(n_others, np.full_like(n_others, noise_std), chosen)
+    return chosen & ~_lack_rows(shortfall, np.full_like(shortfall, noise_std), chosen)
 
 
-def _miss_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+def _lack_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Return which chosen columns lack rows: more are `missing` in counts than noise explains."""
-    # A column lacks rows if its own number exceeds its noise. If the sum of the other numbers
-    # exceeds the noise of the sum, all chosen columns lack rows.
-    lacks_rows = missing > _MISSING * noise_std
+    # A column lacks rows if its own missing rows exceed its noise. If the missing rows of all other
+    # columns together exceed the noise of their sum, all chosen columns lack rows.
+    lacks_rows = missing > _LACKING * noise_std
     others = chosen & ~lacks_rows
     noise_of_sum = math.sqrt(np.square(noise_std[others]).sum())
-    others_lack_rows = missing[others].sum() > _MISSING * noise_of_sum
+    others_lack_rows = missing[others].sum() > _LACKING * noise_of_sum
     return np.asarray(chosen & (lacks_rows | others_lack_rows))
 
 
@@ -395,15 +390,15 @@ def lengthened_points(
 ) -> tuple[Intervals, np.ndarray]:
     """Lengthen intervals that have become extremely short, if counts by size show rows elsewhere.
 
-    Otherwise rare values would be clipped. The new interval is that of `outer`, the public bounds.
-    Without bounds, the old interval is extended to all visible bins or, if it has all of them, to 0
-    and to twice its middle. Return also which columns keep a short interval.
+    Otherwise rare values would be clipped. `is_point` marks the short intervals; return also which
+    columns keep one. The new interval is that of `outer`, the public bounds. Without bounds, the
+    old interval is extended to all visible bins or, if it has all of them, to 0 and to twice its
+    middle.
     """
     low, high = intervals.ends
-    # Which bins overlap with the interval of their column.
-    is_inside = (low[:, np.newaxis] <= _HIGHEST) & (high[:, np.newaxis] >= _LOWEST)
+    is_inside = _overlap(low, high)
     missing = n_rows - (counts * is_inside).sum(axis=1)
-    varies = _miss_rows(missing, noise_std * np.sqrt(is_inside.sum(axis=1)), is_point)
+    varies = _lack_rows(missing, noise_std * np.sqrt(is_inside.sum(axis=1)), is_point)
     if not varies.any():
         return intervals, is_point
     if outer is None:
@@ -425,14 +420,13 @@ def intervals_within(
     their bounds, which keep the bounds.
     """
     least, most = outer.ends
-    overlaps = (least[:, np.newaxis] <= _HIGHEST) & (most[:, np.newaxis] >= _LOWEST)
     # Entries are clipped to the bounds, so counts beyond the bounds are noise.
-    counts = np.where(overlaps, counts, 0.0)
+    counts = np.where(_overlap(least, most), counts, 0.0)
     low, high = least.copy(), most.copy()
     low[hidden], high[hidden] = hulls(counts[hidden], noise_std, n_rows[hidden])
     n_inside = counts_inside(counts, low, high).sum(axis=1)
     is_void = hidden & (low == 0) & (high == 0)
-    # A column of zeros gets an interval on that side of 0 on which most of its bounds lie.
+    # A column of zeros gets an interval on the side of 0 where the middle of its bounds lies.
     is_below, is_above = least + most <= 0, least + most >= 0
     low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
@@ -443,6 +437,11 @@ def intervals_within(
     # All other columns keep exactly their interval, as moments in different intervals cannot be
     # averaged.
     return outer.replaced(is_found, Intervals.of(low, high)), is_void & is_found, is_at_end
+
+
+def _overlap(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return which bins overlap with the interval of their column."""
+    return (low[:, np.newaxis] <= _HIGHEST) & (high[:, np.newaxis] >= _LOWEST)
 
 
 def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -466,29 +465,30 @@ def hulls(
     many rows, the interval becomes symmetric.
     """
     # With many rows one can afford more caution, so that hardly any table shows a bin of noise.
-    strength = float(np.asarray(n_rows, float).min(initial=math.inf)) / noise_std
+    strength = float(n_rows.min()) / noise_std
     caution = _CAUTION * max(1.0, min(strength, 1e9) / _STRONG) ** 2
-    shown = _are_shown(counts / noise_std, caution)
-    n_inside, noise = (counts * shown).sum(axis=1), noise_std * np.sqrt(shown.sum(axis=1))
-    is_hidden = ~shown[:, 1:].any(axis=1) | (n_inside < _LEAST_INSIDE * n_rows)
+    visible = _visible_bins(counts / noise_std, caution)
+    n_inside, noise = (counts * visible).sum(axis=1), noise_std * np.sqrt(visible.sum(axis=1))
+    is_hidden = ~visible[:, 1:].any(axis=1) | (n_inside < _LEAST_INSIDE * n_rows)
     if is_hidden.any():
-        is_averaged = ~shown[is_hidden]
+        is_averaged = ~visible[is_hidden]
         n_averaged = np.maximum(is_averaged.sum(axis=0, keepdims=True), 1)
         average = (counts[is_hidden] * is_averaged).sum(axis=0, keepdims=True) / n_averaged
-        shown[is_hidden] |= _are_shown(average / noise_std * np.sqrt(n_averaged), caution)
-        shown[is_hidden, 0] = True
-    low = np.where(shown, _LOWEST, np.inf).min(axis=1)
-    high = np.where(shown, _HIGHEST, -np.inf).max(axis=1)
+        visible[is_hidden] |= _visible_bins(average / noise_std * np.sqrt(n_averaged), caution)
+        visible[is_hidden, 0] = True
+    low = np.where(visible, _LOWEST, np.inf).min(axis=1)
+    high = np.where(visible, _HIGHEST, -np.inf).max(axis=1)
     has_one_sign = (low > 0) | (high < 0)
     is_symmetric = ~is_hidden & has_one_sign & (n_inside - noise < _LEAST_INSIDE * n_rows)
     # Bins of the same sizes, with the other sign, hold only noise if the column has one sign.
-    opposite = shown[:, 1:].reshape(len(shown), 2, _N_POWERS)[:, ::-1].reshape(len(shown), -1)
+    by_sign = visible[:, 1:].reshape(len(visible), 2, _N_POWERS)
+    opposite = by_sign[:, ::-1].reshape(len(visible), -1)
     is_symmetric &= (counts[:, 1:] * opposite).sum(axis=1) > _OF_OTHER_SIGN * n_rows
     farthest = np.maximum(-low, high)
     return np.where(is_symmetric, -farthest, low), np.where(is_symmetric, farthest, high)
 
 
-def _are_shown(scores: np.ndarray, caution: float) -> np.ndarray:
+def _visible_bins(scores: np.ndarray, caution: float) -> np.ndarray:
     """Return which bins of the histograms by size are visible.
 
     `scores` are counts in standard deviations of their noise. A bin is visible if its score exceeds
@@ -496,22 +496,22 @@ def _are_shown(scores: np.ndarray, caution: float) -> np.ndarray:
     neighbors of one sign exceeds noise, or a neighbor is visible.
     """
     least, may_be_tail = _least_visible(scores.size, caution), scores > _IN_TAIL
-    shown = scores > least
-    by_sign = np.where(shown, 0.0, scores)[:, 1:].reshape(len(scores), 2, _N_POWERS)
+    visible = scores > least
+    by_sign = np.where(visible, 0.0, scores)[:, 1:].reshape(len(scores), 2, _N_POWERS)
     for size in _NEIGHBORS:
         sums = sliding_window_view(by_sign, size, axis=2).sum(axis=-1)
         # With this padding, entry i of `in_visible_sum` says whether any of the `size` sums that
         # contain bin i is visible.
         is_visible_sum = np.pad(sums > least * math.sqrt(size), ((0, 0), (0, 0), (size - 1,) * 2))
         in_visible_sum = sliding_window_view(is_visible_sum, size, axis=2).any(axis=-1)
-        shown[:, 1:] |= may_be_tail[:, 1:] & in_visible_sum.reshape(len(scores), -1)
+        visible[:, 1:] |= may_be_tail[:, 1:] & in_visible_sum.reshape(len(scores), -1)
     for _ in range(_NEIGHBORS[-1]):
         # Bins of one sign are in order of size. The bin of 0, which comes first, is no neighbor,
         # and the largest positive numbers are none of the smallest negative ones.
-        beside = np.pad(shown[:, 1:].reshape(by_sign.shape), ((0, 0), (0, 0), (1, 1)))
-        is_beside = (beside[:, :, 2:] | beside[:, :, :-2]).reshape(len(scores), -1)
-        shown[:, 1:] |= may_be_tail[:, 1:] & is_beside
-    return shown
+        padded = np.pad(visible[:, 1:].reshape(by_sign.shape), ((0, 0), (0, 0), (1, 1)))
+        is_beside = (padded[:, :, 2:] | padded[:, :, :-2]).reshape(len(scores), -1)
+        visible[:, 1:] |= may_be_tail[:, 1:] & is_beside
+    return visible
 
 
 # ------------------------------
@@ -521,19 +521,19 @@ def _are_shown(scores: np.ndarray, caution: float) -> np.ndarray:
 # most this number.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
 # An interval shrinks to its visible bins if these hold at least the fraction `_MOST` of the rows,
-# and at least `_LEAST` after one standard deviation of noise is subtracted. With smaller fractions
-# an interval could leave out a cluster with a fifth of the rows, or the few rows that differ.
-_MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
+# and at least `_MOST_SURELY` after one standard deviation of noise is subtracted. With smaller
+# fractions an interval could leave out a cluster with a fifth of the rows, or the few that differ.
+_MOST, _MOST_SURELY = 0.95, 0.85  # benchmarks/scaling/columns.md
 # Neighboring bins are merged as long as there are at least this many: with fewer, intervals would
 # shrink by little, and could lose rows.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
 # A column whose interval shrinks to fewer bins than this may be constant. A constant is in one bin,
 # or on the edge of two bins, and one bin is added on each side: 4 bins at most.
 _POINT_BINS = 4.5  # not tuned
-# A bin may have all rows if its noisy count is nearly the number of rows: less by at most
-# `_UP_TO_NOISE` standard deviations of the noise, which must be at most the fraction `_FEW` of the
-# rows.
-_UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
+# A bin may have all rows if its noisy count falls short of the number of rows by at most
+# `_SHORTFALL` standard deviations of the noise, and if so many standard deviations are at most the
+# fraction `_LARGEST_SHORTFALL` of the rows.
+_SHORTFALL, _LARGEST_SHORTFALL = 4.0, 0.12  # not studied
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
@@ -591,8 +591,7 @@ def zoomed_intervals(
     first, last, is_majority = _most_of(counts, noise_stds, n_rows[chosen])
     # The counts by size show how many rows are outside of the interval from `first` to `last`.
     old = intervals.of_columns(chosen)
-    low, high = old.ends[0] + 2 * old.half * np.stack([first, last])
-    is_out = (low[:, np.newaxis] > _HIGHEST) | (high[:, np.newaxis] < _LOWEST)
+    is_out = ~_overlap(*(old.ends[0] + 2 * old.half * np.stack([first, last])))
     stays = (sizes[chosen] * is_out).sum(axis=1) > (1 - _MOST) * n_rows[chosen]
     first, last = np.where(stays, 0.0, first), np.where(stays, 1.0, last)
     middle[chosen] += half[chosen] * (first + last - 1)
@@ -618,17 +617,16 @@ def _most_of(
     is_majority = np.zeros(len(counts), bool)
     while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
         seen = is_visible(counts, noise_stds[:, np.newaxis], _CAUTION_WITHIN)
-        largest, most_noise = counts.argmax(axis=1), _UP_TO_NOISE * noise_stds
-        missing = n_rows - counts.max(axis=1)
+        largest, allowed = counts.argmax(axis=1), _SHORTFALL * noise_stds
         # If all rows may be in one bin, counts of the other bins are noise.
-        is_all = (missing < most_noise) & (most_noise < _FEW * n_rows)
+        is_all = (n_rows - counts.max(axis=1) < allowed) & (allowed < _LARGEST_SHORTFALL * n_rows)
         # Without visible bins, the range is that of all bins.
         first = np.where(is_all, largest, seen.argmax(axis=1))
         stop = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
         bins_of_columns = zip(counts, first, stop, strict=True)
         n_inside = np.array([column[start:end].sum() for column, start, end in bins_of_columns])
         certain = n_inside - np.sqrt(stop - first) * noise_stds
-        holds_most = is_all | ((n_inside >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
+        holds_most = is_all | ((n_inside >= _MOST * n_rows) & (certain >= _MOST_SURELY * n_rows))
         # One more bin is added on each side, as thin tails are invisible.
         lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(stop + 1, n_bins) / n_bins
         is_majority |= holds_most

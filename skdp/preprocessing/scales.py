@@ -202,7 +202,7 @@ def _moment_change(rounding: float, spec: ScaleSpec) -> float:
 
 # Noise hides a column within its bounds if its variance is below this many standard deviations of
 # the noise.
-_UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
+_HIDDEN_IN_BOUNDS = 6.0  # benchmarks/scaling/bounds.md
 # A search for shorter intervals within bounds is worth its share of the budget if the relative
 # error of variances, without the search, exceeds this number times the fraction of rows that the
 # search may miss.
@@ -214,7 +214,7 @@ _USUAL = 0.1  # not studied
 
 
 class Moments(NamedTuple):
-    """Released means of t and t^2 - 1/2 by column, for t as in `Intervals`, with their noise.
+    """Released means of t and t^2 - `shift` by column, as in `Intervals`, with their noise.
 
     If entries may be missing, a third row of `means` has the fraction of present entries, times
     `_PRESENCE`.
@@ -226,7 +226,7 @@ class Moments(NamedTuple):
     def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
         """Return the mean of two releases of moments, weighted by their precision.
 
-        Columns whose interval is not the same in both (`is_same`) get the moments of `other`.
+        `is_same` marks columns with one interval in both; all others get the moments of `other`.
         """
         own_precision = np.where(is_same, self.noise_std**-2.0, 0.0)
         precision = own_precision + other.noise_std**-2.0
@@ -244,15 +244,19 @@ class Moments(NamedTuple):
             return np.ones(len(self.noise_std))
         return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
 
-    def variances(self) -> tuple[np.ndarray, np.ndarray]:
+    def variances(self, shift: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
         """Return the variances of t, with the noise of each."""
-        squares = np.minimum(self.means[0] ** 2, 1.0)
         # If a mean m has an error e, its square has the errors 2 m e and e^2. The mean of e^2 is
         # the noise variance, and is removed; 2 m e adds to the noise.
-        variances = self.means[1] + 0.5 - self.means[0] ** 2 + self.noise_std**2
+        variances = self.means[1] + shift - self.means[0] ** 2 + self.noise_std**2
+        return variances, self.noise_std * np.sqrt(1 + 4 * np.minimum(self.means[0] ** 2, 1.0))
+
+    def variances_within(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same for t in [-1, 1], where the mean bounds the variance."""
+        variances, noise_std = self.variances()
         # Given the mean, the variance is largest if all entries are at the ends of the interval.
-        variances = np.minimum(variances, 1 - squares + self.noise_std)
-        return variances, self.noise_std * np.sqrt(1 + 4 * squares)
+        largest = 1 - np.minimum(self.means[0] ** 2, 1.0) + self.noise_std
+        return np.minimum(variances, largest), noise_std
 
 
 def hidden_columns(
@@ -264,8 +268,8 @@ def hidden_columns(
     the budget; else none. The search is worth it if the relative error of these variances without
     it is large compared with the fraction of rows in bins that noise hides from the search.
     """
-    variances, noise_std = rough.variances()
-    is_hidden = variances < _UNCLEAR * noise_std
+    variances, noise_std = rough.variances_within()
+    is_hidden = variances < _HIDDEN_IN_BOUNDS * noise_std
     n_hidden = int(is_hidden.sum())
     if not n_hidden:
         return is_hidden
@@ -299,12 +303,13 @@ def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
 
 # With noise, smaller variances are raised to this number, in squared half widths of an interval.
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
-# A variance below this many standard deviations of its noise may be 0.
-_HIDDEN = 2.0  # not studied
-# A flat column counts as constant only if the noise of its variance is below this number, in
+# A column is flat, as its variance may be 0, if the variance is below this many standard deviations
+# of its noise.
+_MAY_BE_FLAT = 2.0  # not studied
+# A flat column counts as constant only if so many standard deviations are below this number, in
 # squared half widths. On one-hot tables with few rows, .05 loses up to .4 of R2. Not studied
 # beyond.
-_LITTLE = 0.025
+_CONSTANT = 0.025
 # If more than this fraction of the columns seems constant, the reason is noise that hides how they
 # vary. They then do not count as constant, as together they may predict much.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
@@ -409,7 +414,8 @@ def warnings_for_columns(
     is_empty = np.asarray(scales.presence < _NO_ENTRIES * scales.presence_std)
     is_empty &= scales.presence_std < _LITTLE_NOISE
     is_beyond = np.zeros_like(which)
-    if spec.interval is not None and spec.cost.is_private:
+    # Without noise, no column is hidden.
+    if spec.interval is not None:
         low, high = spec.interval
         place = (2 * scales.center - low - high) / (high - low)
         is_beyond = scales.are_hidden() & ~is_empty & (np.abs(place) > _BEYOND)
@@ -436,19 +442,16 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     Centers and variances are shrunk toward their mean over all columns, by the fraction of their
     differences that noise explains.
     """
-    of_present = moments.of_present(n_rows)
-    largest, noise_std = intervals.largest, of_present.noise_std
-    means, squares = of_present.means[0], of_present.means[1] + intervals.shift
-    # As in `Moments.variances`, the square of a mean m with error e has the errors 2 m e and e^2.
-    variances = squares - means**2 + noise_std**2
-    of_variances = noise_std * np.sqrt(1 + 4 * np.minimum(means**2, 1.0))
-    means, _ = _shrunk_to_mean(means, noise_std)
-    variances, kept = _shrunk_to_mean(variances, of_variances)
+    present = moments.of_present(n_rows)
+    largest, noise_std = intervals.largest, present.noise_std
+    variances, variance_noise = present.variances(intervals.shift)
+    means, _ = _shrunk_to_mean(present.means[0], noise_std)
+    variances, factor = _shrunk_to_mean(variances, variance_noise)
     # The mean over all columns has noise, too, but less.
-    left = of_variances * np.sqrt(kept + (1 - kept) / len(variances))
+    shrunk_noise = variance_noise * np.sqrt(factor + (1 - factor) / len(variances))
     if np.any(noise_std):
-        least = np.maximum(left, _LEAST_VARIANCE)
-        is_flat = variances <= np.maximum(_HIDDEN * left, least)
+        least = np.maximum(shrunk_noise, _LEAST_VARIANCE)
+        is_flat = variances <= np.maximum(_MAY_BE_FLAT * shrunk_noise, least)
     else:
         least, is_flat = 0.0, variances <= ROUNDING * np.maximum(means**2, 1.0)
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
@@ -464,9 +467,9 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
         off_mode=np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0),
         presence=moments.present(n_rows),
         presence_std=moments.noise_std * (len(moments.means) > 2) / _PRESENCE,
-        is_constant=is_flat & (_HIDDEN * left < _LITTLE),
+        is_constant=is_flat & (_MAY_BE_FLAT * shrunk_noise < _CONSTANT),
         center_std=intervals.half * noise_std,
-        variance_std=intervals.half**2 * of_variances * np.sqrt(2 - kept),
+        variance_std=intervals.half**2 * variance_noise * np.sqrt(2 - factor),
     )
 
 
@@ -475,8 +478,8 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
     if not np.any(noise_std):
         return values, 1.0
     mean, variance = float(np.mean(values)), float(np.var(values))
-    kept = np.maximum(0.0, 1 - noise_std**2 / variance) if variance > 0 else 0.0 * noise_std
-    return mean + kept * (values - mean), kept
+    factor = np.maximum(0.0, 1 - noise_std**2 / variance) if variance > 0 else 0.0 * noise_std
+    return mean + factor * (values - mean), factor
 
 
 # ------------------------------
@@ -523,9 +526,7 @@ def release_scales(
     outer = Intervals.of(*interval)
     if isinstance(plan, Release):
         return scales_of(outer, _release_moments(plan, outer, columns), columns.n_rows)
-    rough = _release_moments(plan.rough, outer, columns)
-    is_hidden = hidden_columns(rough.of_present(columns.n_rows), plan, columns.n_rows, budget)
-    return _release_within(plan, outer, rough, is_hidden, columns)
+    return _release_within(plan, outer, columns)
 
 
 def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
@@ -550,8 +551,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     counts, noise_std = budget.release(plan.sizes, sizes)
     n_present = np.full(columns.n_columns, float(n_rows))
     n_visible = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
-    has_gaps = plan.branches.branches[0].shape[0] > 2  # moments include counts of present entries
-    if has_gaps:
+    if plan.branches.branches[0].shape[0] > 2:  # moments include counts of present entries
         n_present = np.clip(n_visible, 1.0, n_rows)
     low, high = hulls(counts, noise_std, n_present)
     # A column that seems to be 0 in all rows may get any interval.
@@ -576,13 +576,14 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     )
 
 
-def _release_within(
-    plan: BoundedReleases, outer: Intervals, rough: Moments, hidden: np.ndarray, columns: _Columns
-) -> Scales:
-    """Find intervals of hidden columns within their bounds, `outer`; release moments again."""
+def _release_within(plan: BoundedReleases, outer: Intervals, columns: _Columns) -> Scales:
+    """Release moments within bounds, `outer`; find intervals of hidden columns; release again."""
+    n_rows, budget = columns.n_rows, columns.budget
+    rough = _release_moments(plan.rough, outer, columns)
+    present, n_present = rough.of_present(n_rows), n_rows * rough.present(n_rows)
+    hidden = hidden_columns(present, plan, n_rows, budget)
     again, search = plan.branches.branches
     counts, noise_std = np.zeros((columns.n_columns, N_BINS)), 0.0
-    n_present = columns.n_rows * rough.present(columns.n_rows)
     no_column = is_void = is_at_end = np.zeros_like(hidden)
     zoomed = _Zoomed(again, outer, no_column, no_column, no_column)
     if hidden.any():
@@ -592,20 +593,18 @@ def _release_within(
             return bins_by_size(np.clip(values, low[column], high[column]), column)
 
         exact = columns.counts(_bins_of, N_BINS, hidden)
-        released = columns.budget.release(search.sizes, exact, n_columns=len(exact))
-        counts[hidden], noise_std = released
+        counts[hidden], noise_std = budget.release(search.sizes, exact, n_columns=len(exact))
         found = intervals_within(counts, noise_std, outer, hidden, n_present)
         intervals, is_void, is_at_end = found
         is_narrow = hidden & are_narrow(intervals)
         inside = counts_inside(counts, *intervals.ends)
         zoomed = _zoom_in(search.branches, intervals, n_present, is_narrow, columns, inside)
         zoomed = zoomed.with_lengthened_points(counts, noise_std, n_present, outer)
-    present = rough.of_present(columns.n_rows)
-    variances = np.where(hidden, _USUAL, present.variances()[0])
+    variances = np.where(hidden, _USUAL, present.variances_within()[0])
     weights = weights_of(variances, present.noise_std)
     moments = _release_moments(zoomed.moments, zoomed.intervals, columns, weights)
     averaged = rough.averaged(moments, zoomed.intervals.half == outer.half)
-    scales = zoomed.marked(scales_of(zoomed.intervals, averaged, columns.n_rows))
+    scales = zoomed.marked(scales_of(zoomed.intervals, averaged, n_rows))
     is_zero = may_be_zeros(counts, noise_std, n_present, scales.is_constant | is_void)
     return scales._replace(
         is_void=is_void,
