@@ -77,7 +77,8 @@ def decompose_scaled(
     arguments = noise_std * factor, n_components, center_error * factor
     factors = decompose(noisy / units, *arguments, smoothed=raised / units)
     assert factors.angles is not None
-    # If most of the noise comes from few columns, it turns components farther.
+    # These angles hold for loadings of equal size. If squared loadings follow the noise variances
+    # of the columns, angles are larger by the root of `unevenness`; the fourth root lies between.
     unevenness = float(np.mean(scales**-4.0)) / factor**2
     angles = np.minimum(factors.angles * unevenness**0.25, np.pi / 2)
     return replace(factors, scales=scales, angles=angles)
