@@ -58,14 +58,14 @@ RECORDS = (
     "An array of records is not accepted: pass pandas.DataFrame(X), or "
     "numpy.lib.recfunctions.structured_to_unstructured(X)."
 )
-TWICE = (
+REPEATED_NAMES = (
     "A data frame has several columns of one name, which X.columns[X.columns.duplicated()] lists. "
     "Give each its own, as X.set_axis([...], axis=1) does."
 )
 DICT = "X is a dict. Pass pandas.DataFrame(X) of columns, pandas.DataFrame([X]) of a row."
 #: Texts of errors that may be shown, as they contain no values.
 SAFE_TEXTS: tuple[str, ...] = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES)
-SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES, TWICE, TIMES_IN_Y)
+SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES, REPEATED_NAMES, TIMES_IN_Y)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
@@ -139,7 +139,7 @@ def checked_container(X: Any) -> Any:
     if type(X).__name__ == "LazyFrame":
         raise ValueError(LAZY)
     refuse_repeated_names(X)
-    X = X if isinstance(X, np.ndarray) else with_text(UNREADABLE, partial(_as_array, X))
+    X = X if isinstance(X, np.ndarray) else hide_error_text(_as_array, X)
     if isinstance(X, np.ndarray) and X.dtype.names:
         raise ValueError(RECORDS)
     refuse_unreadable(X)
@@ -151,19 +151,17 @@ def checked_container(X: Any) -> Any:
 def _check_parts(X: Any) -> None:
     """Refuse a sparse matrix with inconsistent parts, which scipy would trust."""
     if is_compressed := X.format in ("bsr", "csc", "csr"):
-        X = copy(X)  # `check_format` may change X
         indices = X.indptr, X.indices
     else:
-        # For other formats, `coo_array` checks the indices.
         X = X.tocoo(copy=False)
         # One-dimensional arrays have no `row`, and old versions of scipy have no `coords`.
         indices = X.coords if hasattr(X, "coords") else (X.row, X.col)
     if not all(isinstance(one, np.ndarray) and one.dtype.kind == "i" for one in indices):
         raise ValueError
     if not is_compressed:
-        sparse.coo_array((X.data, indices), shape=X.shape)
+        sparse.coo_array((X.data, indices), shape=X.shape)  # checks the indices
         return
-    X.check_format(full_check=True)
+    copy(X).check_format(full_check=True)  # which may change its object
     # `check_format` checks this only if any entry is stored.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError
@@ -180,15 +178,15 @@ def refuse_unreadable(X: Any) -> None:
     No entries are read.
     """
     for name in ("ndim", "shape", "dtype"):
-        with_text(UNREADABLE, partial(getattr, X, name, None))
+        hide_error_text(getattr, X, name, None)
     if isinstance(getattr(X, "data", None) if issparse(X) else X, np.ma.MaskedArray):
         raise ValueError(MASKED)
 
 
 def _as_array(X: Any) -> Any:
-    """Convert objects that only have `__array__`."""
+    """Convert objects that only have `__array__`, and tables of pyarrow; return others as is."""
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
-        # A ColumnTransformer takes no table of pyarrow, so the table becomes a frame of pandas.
+        # A ColumnTransformer takes no table of pyarrow, but a frame of pandas.
         X = X.to_pandas(types_mapper=_nullable)
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
     if is_accepted or hasattr(X, "columns") or hasattr(X, "iloc") or not hasattr(X, "__array__"):
@@ -198,15 +196,16 @@ def _as_array(X: Any) -> Any:
 
 
 def _nullable(kind: Any) -> Any:
-    """Return the dtype of pandas, with room for gaps, for integers or booleans of pyarrow.
+    """Return a dtype of pandas that can hold gaps, for integers or booleans of pyarrow.
 
-    The default dtype would show whether a column has a gap, and a fitted step would store it.
+    Without it, the dtype of the column would show whether there is a gap, and a fitted step would
+    store this dtype.
     """
     import pandas as pd
 
     name = {"bool": "boolean"}.get(str(kind), str(kind).replace("u", "U").replace("int", "Int"))
-    is_plain = name == "boolean" or name.startswith(("Int", "UInt"))
-    return pd.api.types.pandas_dtype(name) if is_plain else None
+    is_nullable = name == "boolean" or name.startswith(("Int", "UInt"))
+    return pd.api.types.pandas_dtype(name) if is_nullable else None
 
 
 # ------------------------------
@@ -227,8 +226,8 @@ def names_of(X: Any) -> list[Any] | None:
 
 def refuse_repeated_names(X: Any) -> None:
     """Refuse a data frame with several columns of one name; the error shows no name."""
-    if with_text(UNREADABLE, lambda: len(names := names_of(X) or ()) > len(set(names))):
-        raise ValueError(TWICE)
+    if hide_error_text(lambda: len(names := names_of(X) or ()) > len(set(names))):
+        raise ValueError(REPEATED_NAMES)
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
@@ -259,13 +258,9 @@ def refuse_mistaken_ids(X: Any, users: Any, user_column: Any) -> None:
     With a `user_column`, that column is no feature.
     """
     refuse_other_order(X, users=users)
-    of_series = partial(getattr, users, "name", None)
-    name = with_text(UNREADABLE, lambda: of_series() if hasattr(users, "iloc") else None)
-    if (
-        user_column is None
-        and type(name) is str
-        and with_text(UNREADABLE, lambda: name in (names_of(X) or ()))
-    ):
+    name = hide_error_text(lambda: hasattr(users, "iloc") and getattr(users, "name", None))
+    is_name = user_column is None and type(name) is str
+    if is_name and hide_error_text(lambda: name in (names_of(X) or ())):
         raise ValueError(
             f"The ids of users are a feature, too, the column {name!r} of X: pass "
             f"X.drop(columns={name!r}) as X."
@@ -407,9 +402,9 @@ def _kind_of(column: Any) -> str:
             return "infinity"
     except OverflowError:
         return "infinity"
-    is_object = getattr(column, "dtype", None) == np.dtype(object)
     if not has_gaps:
         return ""
+    is_object = getattr(column, "dtype", None) == np.dtype(object)
     return "booleans and gaps" if is_object and kinds and kinds <= {bool, np.bool_} else "NaN"
 
 
@@ -495,7 +490,7 @@ def float_dtype(X: Any) -> np.dtype:
 
 
 def is_mapped(X: Any) -> bool:
-    """Whether an array is a memory map, or a view of one."""
+    """Return whether an array is a memory map, or a view of one."""
     while isinstance(X, np.ndarray):
         if isinstance(X, np.memmap):
             return True

@@ -276,7 +276,7 @@ NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
 
 
 class BlockForm(NamedTuple):
-    """Facts of the first block, which must be true for all blocks."""
+    """What all blocks must have in common with the first one."""
 
     is_sparse: bool
     is_mapped: bool = False
@@ -359,7 +359,7 @@ class RowBlocks(SkdpContainer):
         # The number of columns of blocks before `function`, which may change it.
         self._n_loaded = self.shape[1]
         self.dtype = checked_dtype(dtype)
-        # A list, empty or with the facts of the first block, that all copies of this object share.
+        # Empty, or with the form of the first block. All copies of this object share the list.
         self._seen: list[BlockForm] = []
 
     @classmethod
@@ -508,22 +508,22 @@ class RowBlocks(SkdpContainer):
     def is_sparse(self) -> bool:
         """Whether `function` makes sparse rows, which applying it to public rows shows."""
         if self.function is None:
-            return self.kind.is_sparse
+            return self.form.is_sparse
         public: Any = self.loaded_like
         if public is None:
             public = np.ones((2, self._n_loaded), self.dtype)
-        made = self.function(sparse.csr_array(public) if self.kind.is_sparse else public)
+        made = self.function(sparse.csr_array(public) if self.form.is_sparse else public)
         return sparse.issparse(made)
 
     @property
     def feature_names(self) -> list[str] | None:
         """The column names; None if there are none."""
-        return self.names if self.function is not None else as_feature_names(self.kind.names)
+        return self.names if self.function is not None else as_feature_names(self.form.names)
 
     @property
     @without_warnings()
-    def kind(self) -> BlockForm:
-        """The facts of the first block, which is read if necessary."""
+    def form(self) -> BlockForm:
+        """The form of the first block, which is read if necessary."""
         if not self._seen:
             next(self._raw_blocks())
         return self._seen[0]
@@ -647,9 +647,9 @@ class RowBlocks(SkdpContainer):
                 "call must start a new pass over all rows."
             )
 
-    def _alike(self, block: RawBlock, kind: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
+    def _alike(self, block: RawBlock, form: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
         """Refuse a block that is unlike the first one; the error shows nothing of its rows."""
-        first = self._seen[0] if self._seen else kind
+        first = self._seen[0] if self._seen else form
         takes_texts = self.loaded_like is not None
         if first.flaw and not takes_texts:
             advice = "Encode texts in the function that loads a part, or write them to Parquet."
@@ -661,19 +661,19 @@ class RowBlocks(SkdpContainer):
                 f"{name} must have real numbers of at most 64 bits, as frame.astype(float) has."
             )
         has_shape = block.shape[1:] == (self._n_loaded,) and n_rows in ("any", block.shape[0])
-        if not has_shape or kind.is_sparse != first.is_sparse:
+        if not has_shape or form.is_sparse != first.is_sparse:
             raise ValueError(
                 f"{name} must have shape ({n_rows}, {self._n_loaded}), as lengths or shape says, "
                 "and be dense or sparse as the first block is; parts count from 0."
             )
-        refuse_other_columns(kind.names, first.names, f"{name}: ")
+        refuse_other_columns(form.names, first.names, f"{name}: ")
         if not self._seen:
-            self._seen.append(kind)
+            self._seen.append(form)
         return block
 
 
 def read_block(made: Any, like: Any = None) -> tuple[RawBlock, BlockForm]:
-    """Convert a block to an array or CSR, and describe it; with `like`, it stays a data frame."""
+    """Return a block as an array or CSR, or with `like` as a data frame; and return its form."""
     if like is not None:
         return made, BlockForm(is_sparse=False, names=list(made.columns))
     made = checked_container(made)
@@ -741,7 +741,7 @@ class RowParts(Parts, RowBlocks):
     @property
     def _is_stream(self) -> bool:
         # Threads can share a single part only if it is a memory map, which they read in blocks.
-        return len(self.parts) == 1 and not self.kind.is_mapped
+        return len(self.parts) == 1 and not self.form.is_mapped
 
     def load(self, part: int) -> RawBlock:
         """Load a part, and select the rows that are used; refuse a part unlike its description.
@@ -759,7 +759,7 @@ class RowParts(Parts, RowBlocks):
         Raises
         ------
         ValueError
-            If the part cannot be loaded, or has another shape or kind, or other columns.
+            If the part cannot be loaded, or has another shape or form, or other columns.
         """
         number, loader, length, selected = self.parts[part]
         name, hint = f"Part {number}", f"Call loaders[{number}]() alone to see the error."

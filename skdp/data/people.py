@@ -11,13 +11,7 @@ from uuid import UUID
 
 import numpy as np
 
-from skdp.data.containers import (
-    UNREADABLE,
-    checked_container,
-    hide_error_text,
-    is_collection,
-    with_text,
-)
+from skdp.data.containers import checked_container, hide_error_text, is_collection
 from skdp.data.parts import RowParts
 from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import depth_of, largest_depth
@@ -28,16 +22,16 @@ from skdp.exceptions import joined
 
 # Weights are multiples of 2 ** -24, so that sums of weights, such as counts, are exact.
 _BITS = 24  # not tuned
-#: Largest number of rows of all people together. The number of rows is private, so the bound on
+#: Largest number of rows of all users together. The number of rows is private, so the bound on
 #: rounding errors holds for this many.
-MOST_ROWS = 1 << 32  # not tuned
+MOST_USER_ROWS = 1 << 32  # not tuned
 #: Up to this number of people, floats have no rounding error in sums of halves of weights, so that
 #: counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings besides the additions within a part: 4 in a term, since a product of two rows rounds the
-# roots of two weights, and the products of both rows with them; and 32 additions in a tree of up to
+# Roundings besides the additions within a part: 4 in a product of two rows, which rounds the roots
+# of both weights, and the products of the roots with the rows; and 32 additions in a tree of up to
 # 2 ** 32 parts.
-_MORE_ADDITIONS = 4 + 32  # not tuned
+_MORE_ROUNDINGS = 4 + 32  # not tuned
 # Number of rows in a batch of `People.batches`.
 _BATCH = 1024  # not studied
 
@@ -57,8 +51,8 @@ class People:
     @classmethod
     def of(cls, codes: np.ndarray, n_people: int) -> Self:
         """Compute the weights of rows, given the index of the person of each row."""
-        if len(codes) > MOST_ROWS:
-            raise ValueError(f"X has {len(codes)} rows; pass at most {MOST_ROWS} with users.")
+        if len(codes) > MOST_USER_ROWS:
+            raise ValueError(f"X has {len(codes)} rows; pass at most {MOST_USER_ROWS} with users.")
         if n_people > MOST_PEOPLE:
             raise ValueError(f"users has {n_people} different ids; pass at most {MOST_PEOPLE}.")
         return cls(codes, _weights(codes, n_people), n_people)
@@ -161,20 +155,17 @@ def people_of(users: Any, rows: Any, unit: Any, steps: Sequence[str] = ()) -> Pe
 
 
 def check_ids_early(estimator: Any, X: Any, users: dict[str, Any]) -> Any:
-    """Refuse absent ids of users, and a name of a column; return ids of a frame as a column.
+    """Refuse `users` of None or the name of a column; return a frame of one column as a Series.
 
-    Errors about columns come later, as their advice would encode ids; a unit that the class of the
-    estimator does not take is refused first.
+    This comes before the checks of X, whose errors would advise the user to encode the ids. A unit
+    that the class of the estimator does not take is refused even before.
     """
     ids: Any = users.get("users")
     if users and type(ids) in (str, NoneType) and hasattr(estimator, "privacy_unit"):
         getattr(estimator, "_resolved_unit", str)()
         people_of(ids, X, estimator.privacy_unit)
-
-    def _of_one_column() -> bool:
-        return hasattr(ids, "iloc") and ids.shape[1:] == (1,)
-
-    return ids.iloc[:, 0] if with_text(UNREADABLE, _of_one_column) else ids
+    is_column = hide_error_text(lambda: hasattr(ids, "iloc") and ids.shape[1:] == (1,))
+    return ids.iloc[:, 0] if is_column else ids
 
 
 def ids_in_memory(users: Any) -> Any:
@@ -223,10 +214,11 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
     :math:`h u \sum_i w_i \|f(x_i)\|`, where h is the longest chain and u the unit roundoff. As the
     weights of a person sum to 1, that is at most :math:`h u n c` for n people, whatever their rows.
     More rows may have shorter chains, so h is the maximum over all numbers of rows up to
-    `MOST_ROWS`, in any parts. `width` is the number of columns that the length of blocks depends
-    on, by default `n_features`.
+    `MOST_USER_ROWS`, in any parts. `width` is the number of columns that the length of blocks
+    depends on, by default `n_features`.
     """
-    return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse, width=width) + _MORE_ADDITIONS
+    depth = largest_depth(MOST_USER_ROWS, n_features, is_sparse=is_sparse, width=width)
+    return depth + _MORE_ROUNDINGS
 
 
 def rounding_of_units(
@@ -253,13 +245,14 @@ _KINDS = (str, bytes, int, UUID, date)
 
 def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct ids, sorted, and the index of the id of each row; errors show no id."""
-    names, codes = None, None
+    found = None
     # The text of an error about a comparison may show ids, so the error below replaces it.
     with suppress(Exception):
         if _can_be_sorted(ids):
-            names, codes = np.unique(ids, return_inverse=True)
-    if names is None or codes is None:
+            found = np.unique(ids, return_inverse=True)
+    if found is None:
         raise ValueError(_KINDS_DIFFER)
+    names, codes = found
     if names.dtype.kind == "f":
         if not np.equal(names, np.rint(names)).all():
             raise ValueError("Ids of users are fractions; pass integers or strings, no weights.")

@@ -449,7 +449,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             return GridCounts.in_all(grid, self.cache.norms, self.n_rows, weights)
         if self.cache.norm_counts is not None:
             return self.cache.norm_counts
-        kernel = partial(norm_counts, grid=grid)
+        kernel = partial(count_norms, grid=grid)
         counts = replace(self, weighting=None).map_sum(kernel, len(grid) + 1)
         return GridCounts.of(grid, counts, self.n_rows)
 
@@ -461,7 +461,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         if self.cache.n_mostly_positive is not None:
             return self.cache.n_mostly_positive
         raw = Rows(self.source, self.n_jobs, people=self.people)
-        return float(raw.map_sum(n_mostly_positive, 1))
+        return float(raw.map_sum(count_positive, 1))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; bound the rounding error of the sum."""
@@ -517,22 +517,18 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         If users are protected, the view has one row of every k-th user. The view of a stream keeps
         all rows, since each pass reads the whole stream anyway.
         """
-        if self.people is not None:
-            return self._sample_of_people(self.people, at_most)
-        step = math.ceil(self.n_rows / at_most)
-        source = self.source if step == 1 else self.source.every(step)
+        chosen: Any
+        source, people = self.source, self.people
+        if people is None:
+            step = math.ceil(self.n_rows / at_most)
+            chosen, source = slice(None, None, step), source if step == 1 else source.every(step)
+        elif source.is_repeatable:
+            chosen, people = people.sample(at_most)
+            source = source.at(chosen)
         if source is self.source:
             return self
-        norms = None if self.cache.norms is None else self.cache.norms[::step]
-        return replace(self, source=source, cache=RowCache(norms))
-
-    def _sample_of_people(self, people: People, at_most: int) -> "Rows":
-        if not self.source.is_repeatable:
-            return self
-        chosen, sample = people.sample(at_most)
         norms = None if self.cache.norms is None else self.cache.norms[chosen]
-        source, cache = self.source.at(chosen), RowCache(norms)
-        return replace(self, source=source, cache=cache, people=sample)
+        return replace(self, source=source, cache=RowCache(norms), people=people)
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
@@ -609,13 +605,13 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.n_rows * one * max(1.0, self.bound / level)
 
 
-def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
+def count_norms(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
     """Count norms in the bins of a grid, and norms beyond the grid in a last bin; leave out NaN."""
     edges = np.append(grid, np.inf)
     return bin_counts(block.norms(), edges, block.sample_weight).astype(np.float64)
 
 
-def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
+def count_positive(_: slice, block: Block) -> np.ndarray:
     """Count the mostly positive rows of a block."""
     return np.asarray(block.times_sample_weight(block.are_mostly_positive()).sum())
 
@@ -669,9 +665,9 @@ def open_rows(
     keeps_norms = rows.source.is_repeatable
     kernels = (
         (lambda _, block: PerRow(block.norms())) if keeps_norms else None,
-        None if keeps_norms or grid is None else partial(norm_counts, grid=grid),
+        None if keeps_norms or grid is None else partial(count_norms, grid=grid),
         _n_not_finite,
-        n_mostly_positive if needs_signs else None,
+        count_positive if needs_signs else None,
         None if weighting is None else (lambda _, block: block.weighted(weighting).total()),
         digest_kernel(rows.source) if is_seeded else None,
     )

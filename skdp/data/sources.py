@@ -26,7 +26,7 @@ from skdp.data.parts import (
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import with_data
 
-_CACHED_BYTES = 1 << 20  # size of a dense block that fits into the cache; not studied
+_SMALL_BYTES = 1 << 20  # size of a dense block that fits into the cache of a core; not studied
 _BLOCK_BYTES = 1 << 24  # size of the largest dense block; not studied
 #: Largest number of bytes of data that are cached for later passes.
 CACHE_BYTES = 1 << 30  # not studied
@@ -132,7 +132,7 @@ def cached(X: Any) -> Any:
 
     Other rows are returned as they are, also memory maps, which are read like arrays in memory.
     """
-    if not isinstance(X, RowParts) or X.kind.is_mapped:
+    if not isinstance(X, RowParts) or X.form.is_mapped:
         return X
     # The size of dense rows decides, as the number of nonzero entries is private.
     if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
@@ -212,9 +212,9 @@ def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # A block should fit into the cache. But with d features, a product of d by d entries is
-        # computed for each block: with many rows, computing it takes far longer than adding it.
-        size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
+        # A block should fit into the cache of a core. But with d features, a block adds a product
+        # of d by d entries: with many rows, computing this product takes far longer than adding it.
+        size = max(_SMALL_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     return min(max(size, limits[0]), limits[1])
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn.preprocessing import Normalizer
 
 import skdp
-from skdp.data.containers import OTHER_COLUMNS, TWICE
+from skdp.data.containers import OTHER_COLUMNS, REPEATED_NAMES
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
@@ -38,7 +38,7 @@ OTHERS = {
 
 def flaw_of(case, make):
     """Return the text for a part: dask compares columns with those that it declares first."""
-    return TWICE if case == "a duplicate name" and make != "dask" else OTHER_COLUMNS
+    return REPEATED_NAMES if case == "a duplicate name" and make != "dask" else OTHER_COLUMNS
 
 
 OF_OTHER_WIDTH = {

@@ -204,7 +204,7 @@ def test_more_people_than_are_counted_exactly_are_refused(monkeypatch):
     monkeypatch.setattr("skdp.data.people.MOST_PEOPLE", 2)
     with pytest.raises(ValueError, match="users has 3 different ids; pass at most 2"):
         People.of(np.arange(3), 3)
-    monkeypatch.setattr("skdp.data.people.MOST_ROWS", 2)
+    monkeypatch.setattr("skdp.data.people.MOST_USER_ROWS", 2)
     with pytest.raises(ValueError, match="X has 3 rows; pass at most 2 with users"):
         People.of(np.zeros(3, int), 1)
 
