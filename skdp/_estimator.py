@@ -105,10 +105,9 @@ class Progress:
         nodes = self.budget._nodes or () if self.budget else ()
         names = dict.fromkeys(one.name.partition(", counts")[0] for one, _ in nodes)
         name = " or ".join(names) or ("closing" if self.budget else "opening")
-        n_shown = 1 if self.hides_groups else n_groups
-        task, group = self.begin(self.subtask(name, n_shown)), None
+        task = self.begin(self.subtask(name, 1 if self.hides_groups else n_groups))
         for number in range(1, n_groups + 1):
-            if group is None:
+            if number == 1 or not self.hides_groups:
                 group = self.begin(task.subcontext(f"group {number}"))
             # If computing a sum starts a pass of its own, that pass is not reported.
             token = OBSERVER.set(None)
@@ -118,7 +117,6 @@ class Progress:
                 OBSERVER.reset(token)
             if number == n_groups or not self.hides_groups:
                 self.end(group)
-                group = None
             if number == n_groups:
                 # The caller may stop iterating after the last yield, so the task ends before it.
                 self.end(task)
@@ -788,9 +786,9 @@ def _fingerprint(model: Any) -> str:
 def _state_of(value: Any) -> Any:
     """Return the contents of a model as plain values, with hashes in place of arrays."""
     if isinstance(value, np.ndarray | np.generic):
-        is_plain = value.dtype != object
-        numbers = hashlib.sha256(value.tobytes()).hexdigest() if is_plain else value.tolist()
-        return value.shape, value.dtype.str, numbers
+        has_objects = value.dtype == object
+        found = value.tolist() if has_objects else hashlib.sha256(value.tobytes()).hexdigest()
+        return value.shape, value.dtype.str, found
     if hasattr(value, "get_params"):
         names = [name for name in sorted(vars(value)) if not name.startswith("_")]
         states = [(n, _state_of(vars(value)[n])) for n in names if n not in _NOT_RELEASED]
@@ -799,5 +797,5 @@ def _state_of(value: Any) -> Any:
         return [(key, _state_of(one)) for key, one in value.items()]
     if isinstance(value, list | tuple):
         return [_state_of(one) for one in value]
-    is_plain = value is None or isinstance(value, bool | int | float | str)
+    is_plain = isinstance(value, bool | int | float | str | None)
     return value if is_plain else getattr(value, "__qualname__", type(value).__name__)

@@ -11,6 +11,7 @@ from functools import partial, wraps
 from html import escape
 from itertools import dropwhile, pairwise, takewhile
 from numbers import Integral, Real
+from traceback import walk_tb
 from types import NoneType
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast, dataclass_transform
 
@@ -168,7 +169,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
-            # Inside the handler, Python would attach scikit-learn's error, which shows the value.
+            # Raised outside the handler: Python would attach scikit-learn's error with its value.
             cure = INSTEAD.get(f"{name} {type(value).__name__}", "")
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead. {cure}".rstrip())
 
@@ -416,11 +417,8 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
 
 def _is_foreign(error: Exception) -> bool:
     """Return whether code outside `_KNOWN_CODE`, such as a method of an object in X, raised it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] not in _KNOWN_CODE
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _KNOWN_CODE
 
 
 @redact_errors

@@ -388,8 +388,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
                 f"Standard errors may be far too small: noise hides the scale of {shown(target)}, "
                 "so that clipping may have taken most of it. Fit with a larger epsilon."
             )
-        of_columns = self.presence_, self.left_, self._is_scaled
-        facts = (fact[involved] for fact in of_columns)
+        facts = (fact[involved] for fact in (self.presence_, self.left_, self._is_scaled))
         return denoising.coefficient_errors(fit, self.n_samples_seen_, self.unclipped_, *facts)
 
     def r2(self, target: Any, on: Any = None) -> denoising.Estimate:
@@ -499,8 +498,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
                 f"variance {fit.moment[-1, -1]:.3g}, and a discriminant needs a mean between 0 and "
                 f"1 and a variance of 1/4 at most, of a column of 0 and 1: {fix}."
             )
-        solver = {"solver": "lsqr", "store_covariance": True}
-        model = self._named(LinearDiscriminantAnalysis(**solver), columns)
+        model = self._named(LinearDiscriminantAnalysis("lsqr", store_covariance=True), columns)
         # Let S be the covariance of the columns, c their covariances with the class, and v the
         # variance p (1 - p) of the class. The means of both classes differ by c / v, and the
         # covariance within classes is S - c c' / v. The coefficients are its inverse times c / v.

@@ -3,8 +3,9 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -230,22 +231,21 @@ def supported_unit(
     """Return the unit that fits use; refuse kinds of units that the estimator cannot protect."""
     if isinstance(given, str) and given == "user":
         raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
-    unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
+    unit, kinds = resolved_unit(given, adjacency, epsilon), [*kinds]
     # Subclasses are refused: an edge, of a subclass of ResolvedEntry, is no entry.
-    if isinstance(unit, kinds) and type(unit) in kinds:
-        return unit
+    if type(unit) in kinds:
+        return cast(T, unit)
     names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
     raise ValueError(f"privacy_unit={given!r} is not for {owner}, which protects {names}.")
 
 
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
     """Return the bounds of an entry as floats; refuse infinite ones, unless `epsilon` is inf."""
-    try:
+    values = np.array([])
+    with suppress(TypeError, ValueError, OverflowError):
         # Strings are refused, as numpy would read strings of digits as numbers.
-        values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
-        values = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        values = np.array([])
+        if np.asarray(bounds).dtype.kind not in "US":
+            values = np.asarray(bounds, dtype=np.float64)
     if values.shape != (2,) or not values[0] < values[1]:
         raise ValueError(
             f"bounds={shown(bounds)} of privacy_unit={shown(unit)} must be two ascending numbers: "
@@ -463,11 +463,6 @@ class ResolvedSparseRow(ResolvedEntry):
     n_entries: int
 
     @property
-    def value_range(self) -> tuple[float, float]:
-        """Smallest and largest entry in any dataset; entries that are removed become 0."""
-        return min(self.lower, 0.0), max(self.upper, 0.0)
-
-    @property
     def _change(self) -> tuple[float, float, int, str]:
         """The first arguments of all sensitivities of short rows."""
         return self.largest_entry, self.step, self.n_entries, self.adjacency
@@ -540,6 +535,7 @@ class SparseRow(Unit):  # numpydoc ignore=PR02
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSparseRow:
         lower, upper = checked_bounds(self, self.bounds, epsilon)
         n_entries = int(self.max_entries)
+        # Entries that are removed become 0, and so must be able to stay 0.
         return ResolvedSparseRow(adjacency, lower, upper, keep_zeros=True, n_entries=n_entries)
 
 

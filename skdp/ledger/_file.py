@@ -99,7 +99,8 @@ class Limit:
             return 0.0
         if self.delta == 0:
             return self.epsilon * (units / WHOLE) * (1 - _SAFETY)
-        delta, mu = self.delta if delta is None else delta, self.mu * math.sqrt(units / WHOLE)
+        mu = self.mu * math.sqrt(units / WHOLE)
+        delta = self.delta if delta is None else delta
         if delta == 0:
             epsilon, mu_of = pure_dp.epsilon_from_mu(mu), pure_dp.mu_from_epsilon
         else:

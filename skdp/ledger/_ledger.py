@@ -10,13 +10,7 @@ from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
-from skdp.exceptions import (
-    BudgetError,
-    LedgerError,
-    is_called_by,
-    named,
-    shown,
-)
+from skdp.exceptions import BudgetError, LedgerError, is_called_by, named, shown
 from skdp.ledger import _file as file
 from skdp.ledger._database import insert, rows_of
 from skdp.privacy.releases import PrivacySpent, as_html
@@ -87,8 +81,8 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
         of_tail = f" It also reserves {tail}: a smaller delta reserves less."
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{rounded}, at the delta of the ledger.{of_tail} This fit was not "
-        f"charged, and released nothing. {cure}{of_folds}"
+        f"{rounded}, at the delta of the ledger.{of_tail} This fit was not charged, and released "
+        f"nothing. {cure}{of_folds}"
     )
 
 
@@ -376,8 +370,8 @@ class PrivacyLedger:
             If the file cannot be read.
         """
         with self._opened() as (_, head, limit):
-            of_sum = limit.epsilon_of_sum(head["spent"], head["tails"])
-            return *of_sum, head["spent"] / file.WHOLE
+            mu, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
+            return mu, epsilon, head["spent"] / file.WHOLE
 
     def entries(self) -> list[dict[str, Any]]:
         """List all charges.

@@ -172,8 +172,8 @@ def the_record_is_what_was_planned(case: Subject) -> None:
 def check_plan(planned: Any, spent: Any) -> None:
     """Assert that the record of a fit is as planned."""
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
-        pair = getattr(planned, name), getattr(spent, name)
-        assert pair[0] == pair[1], f"{name} is {pair[0]} in the plan, and {pair[1]} in the record"
+        one, other = getattr(planned, name), getattr(spent, name)
+        assert one == other, f"{name} is {one} in the plan, and {other} in the record"
     # In pure privacy, the unspent share of a skipped release lowers the cost of the record.
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
         # All branches of a plan spend the same, up to rounding.
