@@ -147,7 +147,7 @@ _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 def report(
     estimator: Any, task: Any, n_passes: Callable[[], int | None] | None, *, hides_groups: bool
 ) -> Iterator[None]:
-    """Report the passes of a fit to callbacks; without `n_passes`, the fits of its steps."""
+    """Tell callbacks of the passes of a fit or, without `n_passes`, of the fits of its steps."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
         # The number of blocks of users follows from private rows, and must not be shown.
@@ -191,7 +191,7 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
 
 
 def reported_opening(*, hides_groups: bool) -> AbstractContextManager[None]:
-    """Report passes before a pipeline's first private fit to callbacks, as the task "opening"."""
+    """Tell callbacks of the passes before a pipeline's first private fit: the task "opening"."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()
@@ -448,7 +448,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Make the spec of a fit: of `facts`, the cost, and parameters named like other fields."""
+        """Make the spec of a fit; each field is a fact, the cost, or the parameter of its name."""
         facts, given = {"cost": self._cost(), **facts}, {}
         for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             if name in facts:
@@ -643,10 +643,9 @@ class PlannedEstimator(PrivateEstimator):
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
     """Return the names and plain values of the parameters that are part of the noise's key."""
-    values = sorted(estimator.get_params(deep=False).items())
     return tuple(
         (name, value.key() if isinstance(value, Unit) else as_python(value))
-        for name, value in values
+        for name, value in sorted(estimator.get_params(deep=False).items())
         if name not in _NOT_IN_NOISE_KEY and (value is not None or name not in _LATER)
     )
 

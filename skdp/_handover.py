@@ -156,7 +156,8 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
     kind = type(model)
     if isinstance(model, str) or model is None:
         return model
-    if (record := carried(model)) is not None and record[0] is not None:
+    record, *_ = carried(model) or (None,)
+    if record is not None:
         # A model of scikit-learn that was made of a release, and has not been changed.
         return deepcopy(model)
     if kind in _TWINS:
@@ -203,8 +204,8 @@ _OUTPUT = "_sklearn_output_config"  # set by set_output
 
 
 def _copied(model: Any, twin: Any, *names: str) -> Any:
-    """Copy the named attributes, and what is known of features and output, to a twin."""
-    known = {*FEATURE_ATTRIBUTES, _OUTPUT} & vars(model).keys() if model is not None else ()
+    """Copy attributes to a twin: those with these names, and those about features and output."""
+    known = {*FEATURE_ATTRIBUTES, _OUTPUT} & getattr(model, "__dict__", {}).keys()
     for name in (*names, *known):
         setattr(twin, name, deepcopy(getattr(model, name)))
     return twin
@@ -387,7 +388,7 @@ _MODEL |= {"data_source_type": "Static", "access_type": "Non-interactive"}
 _CENTRAL = "central: whoever ran the fit has read the data"
 _LOCAL = "local: each person has added the noise before anybody else saw its row"
 _NOT_COVERED = "Not covered: the running time, and predictions for private rows and their scores."
-_FALSE = 0.01  # false positive rate of an attack; not tuned
+_FALSE_POSITIVES = 0.01  # rate of an attack; not tuned
 _WIDEST = 60  # characters of a parameter in a card; not tuned
 
 
@@ -451,7 +452,7 @@ class ModelCard:  # numpydoc ignore=PR02
     @property
     def true_positives(self) -> float:
         """Largest true positive rate of a guess about one unit, at a false positive rate of 1%."""
-        return gaussian_dp.true_positives_at(self.spent.mu, _FALSE, self.spent.delta_tail)
+        return gaussian_dp.true_positives_at(self.spent.mu, _FALSE_POSITIVES, self.spent.delta_tail)
 
     @property
     def meaning(self) -> str:
@@ -499,7 +500,7 @@ class ModelCard:  # numpydoc ignore=PR02
             "meaning": self.meaning,
             "attack": {
                 "advantage": self.advantage,
-                "false_positives": _FALSE,
+                "false_positives": _FALSE_POSITIVES,
                 "true_positives": self.true_positives,
             },
             "n_units": self.n_units,
@@ -515,12 +516,11 @@ class ModelCard:  # numpydoc ignore=PR02
             "is_private": self.report.is_private,
             "unit": self.spent.unit,
             "adjacency": self.spent.adjacency,
-            "epsilons": [{"delta": one, "epsilon": at} for one, at in self.epsilons.items()],
+            "epsilons": [{"delta": d, "epsilon": e} for d, e in self.epsilons.items()],
             "warnings": [*self.cautions, *self.warnings],
             "record": self.spent.as_dict(),
             "versions": self.versions,
         }
-        # JSON lacks infinity and NaN, which become texts.
         return json.loads(json.dumps(facts), parse_constant=lambda name: str(float(name)))
 
     def registry_entry(
@@ -558,7 +558,7 @@ class ModelCard:  # numpydoc ignore=PR02
         if not self.report.is_private:
             raise ValueError(f"A registry entry needs a guarantee. {self.report.verdict}.")
         spent, assumed = self.spent, self.as_dict()["assumptions"]
-        name = {"model_name": "Local"} if self._trust.startswith("local") else {}
+        model = _MODEL | ({"model_name": "Local"} if self._trust.startswith("local") else {})
         listed = [authors] if isinstance(authors, str) else [*authors]
         mechanisms = ", ".join(dict.fromkeys(one.mechanism for one in spent.releases))
         given = {"epsilon": spent.epsilon, "delta": spent.delta}
@@ -576,7 +576,7 @@ class ModelCard:  # numpydoc ignore=PR02
                 "unprotected_quantities": f"Public: {assumed}. {_NOT_COVERED}",
             },
             "privacy_loss": {name: one for name, one in loss.items() if one is not None},
-            "deployment_model": {"trust_assumptions": self._trust, **_MODEL, **name},
+            "deployment_model": {"trust_assumptions": self._trust, **model},
             "implementation": {
                 "mechanisms": f"{mechanisms} of skdp {self.versions['skdp']}; noise {self._noise}, "
                 "released numbers rounded to a public lattice",
@@ -606,7 +606,7 @@ class ModelCard:  # numpydoc ignore=PR02
             A title, tables, and the record as it is printed.
         """
         spent = self.spent
-        assumed = {**self.assumptions, **{"names of features": [*self.features]}}
+        assumed = {**self.assumptions, "names of features": [*self.features]}
         public = [(name, f"`{_escaped(value)}`") for name, value in assumed.items() if value != []]
         n_units = [f"- n = {self.n_units}, the number of units, which is public"]
         steps = [(s.path or "whole", s.class_name, s.status) for s in self.report.steps]
@@ -619,7 +619,8 @@ class ModelCard:  # numpydoc ignore=PR02
             f"One {spent.unit}, adjacency {spent.adjacency!r}. {_NOT_COVERED}",
             *("", *([] if self.n_units is None else n_units)),
             f"- Attack advantage: at most {self.advantage:.3g}",
-            f"- True positives at {_FALSE:.0%} false ones: at most {self.true_positives:.3g}",
+            f"- True positives at {_FALSE_POSITIVES:.0%} false ones: at most "
+            f"{self.true_positives:.3g}",
             *(f"- Trust model: {self._trust}", f"- Noise: {self._noise}"),
             *("", *_table(("delta", "epsilon"), at)),
             *(f"**Warning:** {caution}.\n" for caution in self.cautions),

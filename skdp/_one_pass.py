@@ -36,13 +36,13 @@ class GatheredRows(Rows):  # numpydoc ignore=PR01
 class OpenSums(NamedTuple):
     """Exact sums, as secret as the rows, from the first `partial_fit` to their release."""
 
-    key: bytes  # hash of the parameters on which the sums depend
+    parameters: bytes  # hash of the parameters on which the sums depend
     spec: Any  # public facts of the first rows
     trees: Trees  # sums of the calls, added in the order in which a fit adds sums of parts
     depth: int = 0  # longest chain of additions within a call
     n_calls: int = 0
     n_rows: int = 0
-    digest: bytes = b""
+    digest: bytes = b""  # hash of the rows, if there is a seed
 
 
 def _added(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
@@ -100,14 +100,14 @@ class OnePassMixin(PrivateEstimator):
                     delattr(self, name)
             spec, (rows, digest) = self._validate(X, None)
             sums = self._sums_of(spec, rows)
-            key = digest() if self._is_seeded else None
-            before = before or OpenSums(self._key_of_sums(), spec, ())
+            of_rows = digest() if self._is_seeded else None
+            before = before or OpenSums(self._hash_of_parameters(), spec, ())
             self._open_sums = before._replace(
                 trees=with_value(before.trees, sums, _added),
                 depth=max(before.depth, rows.depth),
                 n_calls=before.n_calls + 1,
                 n_rows=before.n_rows + rows.n_rows,
-                digest=digest_of(before.digest, rows.n_rows, key),
+                digest=digest_of(before.digest, rows.n_rows, of_rows),
             )
         return self
 
@@ -217,12 +217,12 @@ class OnePassMixin(PrivateEstimator):
         self.__dict__.pop("_open_sums", None)
         return super()._keep(*solved)
 
-    def _key_of_sums(self) -> bytes:
-        """Hash the parameters, on which the sums depend."""
+    def _hash_of_parameters(self) -> bytes:
+        """Hash the parameters on which the sums depend."""
         return digest_of(parameters_by_value(self), self._is_seeded)
 
     def _check_unchanged(self, sums: OpenSums) -> None:
-        if sums.key != self._key_of_sums():
+        if sums.parameters != self._hash_of_parameters():
             raise ValueError(
                 f"A parameter of {type(self).__name__} has changed since the first partial_fit, "
                 "whose sums depend on it: set it back, or start again with sklearn.base.clone(...)."

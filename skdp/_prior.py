@@ -85,7 +85,7 @@ def mean_and_covariance(model: Any) -> Values:
 def check_prior(
     prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], facts: dict[str, Any]
 ) -> tuple[np.ndarray, ...]:
-    """Return a prior's arrays in float64; refuse other shapes or `facts` than those of the fit."""
+    """Return the arrays of a prior in float64; refuse other shapes, classes or names of columns."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
         hint = " Call fit on public rows; if a clone has undone the fit, pass a FrozenEstimator."

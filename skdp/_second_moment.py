@@ -29,20 +29,19 @@ _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
 # Fraction of the share for scales that histograms of entries by size get. It is large, as a
 # regression is worst if noise hides the size of its target.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
-# The strength of a fit to n rows of d columns is n mu / d. Below `WEAK`, rows are clipped to the
-# root of d + 1, entries to `_ENTRY` standard deviations, and a warning says that fits of single
-# models are better. Above, there is less noise, and less clipping is best: the clipping norm of
-# rows grows with the fourth root of the strength, and from `_CLEAR_FACTOR` times its least value on
-# with the power 3/8. The clip level of entries grows with the square of this norm, but does not
-# exceed it. benchmarks/sweep/sweep.md.
+# Below the strength `WEAK`, rows of d columns are clipped to the root of d + 1, entries to `_ENTRY`
+# standard deviations, and a warning says that fits of single models are better. Above, there is
+# less noise, and less clipping is best: the clipping norm of rows grows with the fourth root of the
+# strength, and from `_CLEAR_FACTOR` times its least value on with the power 3/8. The clip level of
+# entries grows with the square of this norm, but does not exceed it. benchmarks/sweep/sweep.md.
 WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 # With more than `_MANY` columns there is more noise, and the lengths of rows vary less. So clipping
 # is chosen as for a smaller strength, divided by the root of the number of columns over `_MANY`.
 # benchmarks/covariance/covariance.md, "Rare targets, ...".
 _MANY = 10.0
-# If the strength n mu / d reaches `WEAK` and `_PER_ROOT` times the root of d, two moments are
-# released. A rough one gets the fraction `_OF_ROUGH` of the share. The second one is of rows that
-# the rough one whitens, so that its noise is in proportion to the variance along each direction.
+# If the strength reaches `WEAK` and `_PER_ROOT` times the root of d, two moments are released. A
+# rough one gets the fraction `_OF_ROUGH` of the share. The second one is of rows that the rough one
+# whitens, so that its noise is in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
 # Of two released moments, a rough one shows whether columns are nearly collinear: an eigenvalue is
 # below the noise, or below this fraction of the mean eigenvalue. Only then does it whiten the rows
@@ -172,7 +171,6 @@ def release_moment(
     is_constant = shows_nothing = none
     if plan.scales is None:
         center, scale = units_of_bounds(spec, is_centered=is_centered)
-        divisor = scale
     else:
         shape = spec.n_units, spec.n_features
         scales = column_scales.release_scales(plan.scales, view, shape, spec.interval, budget)
@@ -186,7 +184,7 @@ def release_moment(
         are_points = scales.is_point if spec.cost.is_private else scales.is_flat
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
         shows_nothing = scales.may_be_constant() & spec.cost.is_private & (not is_centered)
-        divisor = np.where(is_constant, np.inf, scale)
+    divisor = np.where(is_constant, np.inf, scale)
     matrix, noise_std, root = _release_matrix(plan, spec, view, budget, (center, divisor))
     if plan.scales is None:
         squares, means = np.diag(matrix)[:-1], matrix[-1, :-1]

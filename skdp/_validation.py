@@ -603,7 +603,7 @@ def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
 
 
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return a collection of dask as rows in parts, with targets inside and None beside them.
+    """Return rows in parts that hold the targets, and None, for a collection of dask and targets.
 
     Other rows and their targets are returned unchanged; targets in another order are refused.
     """

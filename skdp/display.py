@@ -24,7 +24,7 @@ from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.model_selection import epsilon_curve
 from skdp.model_selection._score import CONSTRAINTS, opened
 from skdp.pipeline._public_steps import of_people, transformed
-from skdp.pipeline._rules import DelegatesMixin, fitted_steps, last_of
+from skdp.pipeline._rules import fitted_steps
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, runs_of
@@ -236,9 +236,7 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
             The display, drawn.
         """
         check_is_fitted(estimator)
-        while isinstance(estimator, DelegatesMixin):
-            estimator = estimator._fitted()
-        last = last_of(estimator)
+        *_, (_, last) = fitted_steps(estimator)
         if not hasattr(last, "explained_variance_"):
             raise TypeError(
                 "estimator must be a DPPCA or DPTruncatedSVD, or a pipeline that ends with one, "

@@ -115,7 +115,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
             f"{f'shape {shape}' if shape else type(pairs).__name__}."
         )
     named = list(getattr(given, "columns", ()))
-    if any(one in named and one != named[place] for place, one in enumerate(("user", "item"))):
+    if any(name in named and named[at] != name for at, name in enumerate(("user", "item"))):
         raise ValueError("pairs must have users before items: pass pairs[['user', 'item', ...]].")
     if isinstance(users, str) or isinstance(items, str):
         raise ValueError(

@@ -225,8 +225,7 @@ def _own_view(
     _check_classes(getattr(own_spec, "classes", ()), getattr(spec, "classes", ()))
     source.is_repeatable = False
     if isinstance(view, Rows):
-        cache = view.cache._replace(norm_counts=None)
-        return replace(view, agreed=agreed, cache=cache)
+        return replace(view, agreed=agreed, cache=view.cache._replace(norm_counts=None))
     return replace(view, design=replace(view.design, agreed=agreed))
 
 
@@ -345,8 +344,7 @@ def party_of(
 
 def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple[Plan, list[str]]:
     """Check steps, rows and targets; return the plan and its warnings, and spend nothing."""
-    party = party_of(terms, ShareBudget.open, None)
-    run, shares, _, places = pipeline._opened(X, y, party=party)
+    run, shares, _, places = pipeline._opened(X, y, party=party_of(terms, ShareBudget.open, None))
     return planned(run, shares, places), warnings_of(run, shares, places)
 
 

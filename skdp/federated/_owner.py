@@ -210,7 +210,7 @@ class RunningFit:
 
     def _run(self, fit: Callable[[Exchange], Any]) -> None:
         """Run the fit; put its result or its error into the queue."""
-        # Each release gets a stored sum, as long as there are any, and then waits for its sum.
+        # The first releases get the stored sums; each later release waits for its sum.
         known = iter(self._sums)
 
         def exchange(layout: ShareLayout, part: np.ndarray) -> masks.Summed:

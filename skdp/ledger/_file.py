@@ -91,10 +91,7 @@ class Limit:
     def epsilon_of_fit(
         self, units: int, delta: float | None = None, delta_tail: float = 0.0
     ) -> float:
-        """Return the largest epsilon of a fit, rounded down, for a part of the limit.
-
-        `units` is this part, in multiples of 1 / `WHOLE` of the limit.
-        """
+        """Return the largest epsilon, rounded down, of a fit that costs `units` of the limit."""
         if units <= 0:
             return 0.0
         if self.delta == 0:
@@ -137,6 +134,8 @@ def _units(part: Fraction, whole: Fraction) -> int:
 
 # The letters "skdp", in hex.
 _APPLICATION_ID, _VERSION = 0x736B6470, 2  # not tuned
+#: Attributes of the record of a fit that are stored as floats.
+NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 # Columns of the tables `ledger` and `charge`, in order; both tables have a column `id` before them.
 _HEAD: dict[str, Any] = {
     **dict.fromkeys(("uuid", "dataset", "units", "adjacency"), str),
@@ -145,7 +144,7 @@ _HEAD: dict[str, Any] = {
 }
 _CHARGE: dict[str, Any] = {
     **dict.fromkeys(("time", "what", "unit"), str),
-    **dict.fromkeys(("mu", "delta_tail", "epsilon", "delta"), float),
+    **dict.fromkeys(NUMBERS, float),
     **dict.fromkeys(("seeded", "enforced", "spent", "tails"), int),
     **dict.fromkeys(("note", "fit"), str | None),
 }

@@ -46,9 +46,6 @@ LEFT_OUT = LeftOutLedger()
 # ------------------------------
 # Checks of charges, and the error about a charge that exceeds the limit.
 
-#: Attributes of the record of a fit that are stored as floats.
-NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
-
 
 def check_kind(head: dict[str, Any], spent: Any) -> None:
     """Refuse a fit whose unit or adjacency differs from the ledger's."""
@@ -299,7 +296,7 @@ class PrivacyLedger:
             row: dict[str, Any] = {"time": _now(), "what": str(what), "unit": spent.unit}
             row |= {"spent": units, "tails": tails, "fit": fit}
             row["note"] = self.note if note is None else note
-            row |= {name: float(getattr(spent, name)) for name in NUMBERS}
+            row |= {name: float(getattr(spent, name)) for name in file.NUMBERS}
             row |= {name: bool(getattr(spent, name)) for name in ("seeded", "enforced")}
             insert(database, "charge", row)
             database.execute("COMMIT")

@@ -432,8 +432,7 @@ def privacy_checks() -> dict[str, str]:
 
 def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
     """Return the checks that apply to a case."""
-    unknown = case.expected_failures.keys() - privacy_checks().keys()
-    if unknown:
+    if unknown := case.expected_failures.keys() - privacy_checks().keys():
         raise ValueError(f"expected_failures must name privacy_checks(), got {sorted(unknown)}.")
     estimator, given = case.estimator, case.estimator.get_params(deep=False)
     return [

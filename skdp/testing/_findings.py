@@ -100,7 +100,8 @@ def find_repeated_noise(
         f"two {places}": Parallel(2, backend)(delayed(_several)(fit, data) for _ in range(2))
         for places, backend in _BACKENDS.items()
     }
-    runs |= {"two forks": _in_forks(fit, data)} if "fork" in get_all_start_methods() else {}
+    if "fork" in get_all_start_methods():
+        runs["two forks"] = _in_forks(fit, data)
     what = "the same output without a seed: noise is missing, or not fresh"
     found = [Finding(where, what) for where, two in runs.items() if all(map(np.array_equal, *two))]
     with warnings.catch_warnings(action="ignore"):
@@ -339,8 +340,7 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
     """Describe the mistake in an output, from its values by dataset and seed; "" if none."""
     absent = Part("missing", np.empty(0))
     parts = [[part or absent for part in of_dataset] for of_dataset in values]
-    unreadable = [part.form for part in [*parts[0], *parts[1]] if part.numbers is None]
-    if unreadable:
+    if unreadable := [part.form for part in [*parts[0], *parts[1]] if part.numbers is None]:
         return fits.UNREADABLE.format(unreadable[0])
     forms, other_forms = ({part.form for part in of_dataset} for of_dataset in parts)
     if len(forms | other_forms) > 1:
