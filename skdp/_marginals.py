@@ -140,8 +140,7 @@ def _quantiles(
     weight = max(0.0, 1 - _N_BINS * noise_std**2 / square) if square else 0.0
     is_near = np.convolve(bins > _VISIBLE * noise_std, np.ones(3), mode="same") > 0
     bins = normal + weight * (bins - normal)
-    if weight:
-        bins = np.where(is_near, bins, np.minimum(bins, normal))
+    bins = np.where(is_near, bins, np.minimum(bins, normal))
     # The nearest nonnegative vector with sum 1 (J. Duchi et al., 2008).
     values = np.concatenate([bins, single])
     ordered = np.sort(values)[::-1]

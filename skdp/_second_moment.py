@@ -319,8 +319,8 @@ def attributes_of(
     :doi:`10.3150/12-BEJ487`). Rows that have only gaps count nowhere; in all other rows, the
     fraction of entries in column i is :math:`p_i / (1 - \prod_j (1 - p_j))`.
 
-    Clipping: means are divided by the mean weight of clipped rows, and covariances by its square,
-    as long rows, which clipping shortens, have more than their part of the variance.
+    Clipping: means are divided by the mean weight of clipped rows, and covariances by its square:
+    the rows that clipping shortens are long, and have more than their part of the variance.
     """
     scales = moment.scales
     present, weight = _mean_weights(moment)

@@ -245,10 +245,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
 
 
 def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
-    """Leave the seed out of a pickle, and replace a ledger by a placeholder.
-
-    Whoever has the seed can remove the noise from released results.
-    """
+    """Leave the seed out of a pickle, and replace a ledger by a placeholder."""
     ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
     # Not every estimator has a seed and a ledger.
     return {**state, **dict.fromkeys({"random_state"} & state.keys()), **ledger}

@@ -62,7 +62,7 @@ def correlated(X: np.ndarray, correlation: float) -> np.ndarray:
     Entries k places apart get the k-th power of `correlation` as their correlation; variances stay.
     """
     fresh_part = np.sqrt(1 - correlation**2)
-    for column in range(1, X.shape[-1] if correlation != 0 else 1):
+    for column in range(1, X.shape[-1]):
         X[..., column] *= fresh_part
         X[..., column] += correlation * X[..., column - 1]
     return X

@@ -205,10 +205,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named(method: F) -> F:
-    """Decorate a method or function so that errors about its arguments name its parameters.
-
-    Of a method they name the class, too.
-    """
+    """Decorate a function or method: errors about arguments name its parameters, and its class."""
     is_method = "." in method.__qualname__.rpartition("<locals>.")[2]
 
     @wraps(method)
@@ -217,14 +214,14 @@ def named(method: F) -> F:
         try:
             expected.bind(*args, **kwargs)
         except TypeError as error:
-            who, kinds = method.__name__, [*expected.parameters.items()][is_method:]
+            who, known = method.__name__, dict([*expected.parameters.items()][is_method:])
             if is_method and args:
                 who = f"{getattr(args[0], '__name__', type(args[0]).__name__)}.{who}"
-            called, names = who.removesuffix(".__init__"), ", ".join(name for name, _ in kinds)
+            called = who.removesuffix(".__init__")
             unknown = [name for name in kwargs if name not in expected.parameters]
             lacking = [
                 name
-                for name, one in kinds[max(len(args) - is_method, 0) :]
+                for name, one in [*known.items()][max(len(args) - is_method, 0) :]
                 if one.default is one.empty and "*" not in str(one) and name not in kwargs
             ]
             flaw, hint = str(error), _advice_about([called, *unknown])
@@ -233,8 +230,8 @@ def named(method: F) -> F:
             elif len(unknown) > 1 and "unexpected" in flaw:
                 flaw = f"got unexpected keyword arguments {', '.join(map(repr, unknown))}"
             if flaw == "too many positional arguments":
-                hint = _by_keyword(dict(kinds), called)
-            raise TypeError(f"{who}: {flaw}. {hint}It takes {names}.") from None
+                hint = _by_keyword(known, called)
+            raise TypeError(f"{who}: {flaw}. {hint}It takes {', '.join(known)}.") from None
         return method(*args, **kwargs)
 
     return cast(F, _named)
@@ -262,17 +259,17 @@ def advised(self: Any, name: str) -> Any:
         raise
 
 
-def _by_keyword(expected: Mapping[str, Parameter], who: str) -> str:
+def _by_keyword(known: Mapping[str, Parameter], called: str) -> str:
     """Return advice to pass arguments by keyword; "" if no parameter is keyword-only."""
-    kinds = {name: one.kind for name, one in expected.items()}
+    kinds = {name: one.kind for name, one in known.items()}
     positional = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
     by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
     if not by_keyword:
         return ""
     usual = {"classes", "bounds", "epsilon"}
-    usual |= {name for name in by_keyword if expected[name].default is Parameter.empty}
+    usual |= {name for name in by_keyword if known[name].default is Parameter.empty}
     examples = [f"{name}=..." for name in by_keyword if name in usual] or [f"{by_keyword[0]}=..."]
-    return f"Pass others by keyword: {who}({', '.join([*positional, *examples])}). "
+    return f"Pass others by keyword: {called}({', '.join([*positional, *examples])}). "
 
 
 # ------------------------------

@@ -193,10 +193,7 @@ class _Exchanges:
         )
 
     def _gather_keys(self) -> tuple[bytes, list[list[Any]]]:
-        """Collect the keys of all owners, and the confirmation of each that it has got all keys.
-
-        Return the digest of the keys, and the confirmations.
-        """
+        """Return the digest of all keys, and each owner's confirmation that it has all keys."""
         answers = self._ask("keys", {})
         publics, signatures = _listed(answers, "public"), _listed(answers, "signature")
         confirmed = self._ask("confirm", {"publics": publics, "signatures": signatures})

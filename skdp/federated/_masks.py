@@ -159,11 +159,7 @@ Summed = tuple[np.ndarray, tuple[int, ...]]
 
 
 class History:
-    """A digest of the agreement, the public keys, and all sums so far, with their absent owners.
-
-    Keys of masks depend on the history, so that masks of owners with different histories do not
-    cancel.
-    """
+    """A digest of the agreement, all public keys, and all sums so far, with their absent owners."""
 
     def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[Summed] = ()):
         self._digest, self._number = digest(b"skdp story", agreement, keys), 0

@@ -220,7 +220,7 @@ def checked_key(key: Any) -> bytes:
 def write_once(
     path: str | os.PathLike[str], kind: str, key: bytes, value: Any, drop_own: Callable[[], None]
 ) -> None:
-    """Write an encrypted pickle of a value for `take_once` to a new file.
+    """Write a value, as an encrypted pickle, to a new file, which `take_once` reads.
 
     `drop_own` makes the caller's own copy of the value useless, so that only one copy can be used.
     A random key encrypts the data. The random key, encrypted by the caller's key, is written only

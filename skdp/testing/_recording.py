@@ -317,8 +317,8 @@ class Group:
     """Datasets, each as arguments of `fit`, that are all neighbors of each other.
 
     With an `origin`, each dataset is a neighbor of the origin only: a fit to the origin, in the
-    context of `make_null`, treats the unit in which the datasets differ as null. No value of the
-    unit would have the same effect. Two datasets are `distance` neighbors apart.
+    context of `make_null`, treats the unit in which the datasets differ as null, unlike a unit of
+    any value. Two datasets are `distance` neighbors apart.
     """
 
     datasets: Sequence[tuple[Any, ...]]
