@@ -102,7 +102,7 @@ class Progress:
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
         """Report a pass, of which each group of blocks is a subtask; yield the sums of `groups`."""
         # A pass is named after the releases that may come next.
-        nodes = self.budget._nodes or () if self.budget else ()
+        nodes = getattr(self.budget, "_nodes", None) or ()
         names = dict.fromkeys(one.name.partition(", counts")[0] for one, _ in nodes)
         name = " or ".join(names) or ("closing" if self.budget else "opening")
         task = self.begin(self.subtask(name, 1 if self.hides_groups else n_groups))

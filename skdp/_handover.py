@@ -611,7 +611,8 @@ class ModelCard:  # numpydoc ignore=PR02
         n_units = [f"- n = {self.n_units}, the number of units, which is public"]
         steps = [(s.path or "whole", s.class_name, s.status) for s in self.report.steps]
         at = [(f"{delta:g}", f"{epsilon:.4g}") for delta, epsilon in self.epsilons.items()]
-        given = [(name, f"`{_cut(value)}`") for name, value in self.parameters.items()]
+        texts = ((name, _escaped(value)) for name, value in self.parameters.items())
+        given = [(n, f"`{text[:_WIDEST]}{'...' * (len(text) > _WIDEST)}`") for n, text in texts]
         lines = [
             *(f"# {self.model}", "", self.meaning, "", f"{self.report.verdict}.", ""),
             *_table(("Step", "Class", "What it is"), steps),
@@ -757,12 +758,6 @@ def _plain(value: Any, widest: float = _WIDEST) -> Any:
 def _escaped(value: Any) -> str:
     """Return a value as text for a table in Markdown, whose columns are separated by "|"."""
     return str(value).replace("|", "\\|")
-
-
-def _cut(value: Any) -> str:
-    """Return at most `_WIDEST` characters of the text of a value."""
-    text = _escaped(value)
-    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:

@@ -48,7 +48,7 @@ class PriorParameter:
 
 
 def _innermost(model: Any) -> Any:
-    """Return the fitted model in a frozen estimator, a search or a pipeline of skdp, or itself."""
+    """Return the fitted model in a frozen estimator, search or pipeline of skdp, or `model`."""
     if isinstance(model, FrozenEstimator):
         model = model.estimator
     for name in ("best_estimator_", "pipeline_"):

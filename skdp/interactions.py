@@ -137,7 +137,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
 
 
 def _ratings(pairs: Any) -> np.ndarray:
-    """Return the ratings, the third column; refuse ratings that are not finite, without quotes."""
+    """Return the ratings, the third column; refuse ratings that are not finite, and quote none."""
     text = (
         "ratings, the third column of pairs, must be finite numbers, with none missing: leave out "
         "lines without one, as pairs.dropna() does. Columns go by place, as (user, item, rating)."
@@ -153,7 +153,7 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each id in `given`, or -1, and `given`; by default, the sorted ids."""
+    """Return the index, or -1, of each id in a list, which is `given` or all ids, and the list."""
     ids, codes = _unique(column, f"{name} in pairs")
     if given is None:
         return codes, ids
