@@ -164,8 +164,8 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    Noise is that of a count, as a fraction of the units. A search has the share that gives its
-    noise the value `precision`, within `limits`. Nothing is planned if its noise would exceed
+    Noise is that of a count, as a fraction of the units. The searches get the share that gives them
+    the noise `precision`, within `limits`. Nothing is planned if their noise would exceed
     `useless`. `refined` is a share and a noise: there are one to three finer searches, as many as
     this share affords with this noise.
     """
@@ -244,8 +244,8 @@ CALIBRATED = (1.0, 1.5)
 # relative to their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 # For caution, this many standard deviations of noise are subtracted from the calibration factor,
-# and from the variance that predictions explain. Of the last two numbers, the second one is for
-# predictions that are mostly noise: benchmarks/least_squares/made_up.md.
+# and from the variance that predictions explain: the second number of `_OF_EXPLAINED` is for
+# predictions that are mostly noise. benchmarks/least_squares/made_up.md
 _OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
 # A fit with a strong signal multiplies its predictions by a released factor only if this is below 1
 # by `_TOO_LONG` standard deviations. For caution, `_OF_SURE` standard deviations are then added to
@@ -372,7 +372,7 @@ MOSTLY_NOISE = "what they explain does not stand out from the noise"
 
 
 def warning_of_doubt(counted: str, fewer: str, reason: str = MOSTLY_NOISE) -> str:
-    """Warn that predictions may be no better than the mean of the responses."""
+    """Return the warning that predictions may be no better than the mean of the responses."""
     return (
         f"Predictions may be no better than the mean of the responses: {reason}. Pass more "
         f"{counted}, a larger epsilon, or {fewer}."

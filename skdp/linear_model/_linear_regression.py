@@ -118,29 +118,27 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
-    Mechanism: Gaussian, accounted for exactly in Gaussian differential privacy. Released: counts
-    for the median of the responses and for their sizes; with `prior` how far responses follow its
-    predictions; without `bounds` counts of the entries of each feature by sign and power of two
-    and, of features that may be narrow beside their distance from 0, by place; the mean of each
-    feature and of its square; a second moment of rows and responses together; in each step the sum
-    of the gradients, each clipped in norm, and in some of them counts of the gradients by size; and
-    what the predictions explain, with their mean error. `plan` lists every
-    release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype,
-    whether it is dense or sparse, how it is divided into parts, feature names, and parameters. NaN
-    and infinity are refused, which reveals that there are none. Not covered: what `predict` and
-    `score` return, noise-free functions of the rows passed in; and the running time. No assumption
-    about the data is made.
+    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
+    exactly in Gaussian differential privacy. Released: counts for the median of the responses and
+    for their sizes; with `prior` how far responses follow its predictions; without `bounds` counts
+    of the entries of each feature by sign and power of two and, of features that may be narrow
+    beside their distance from 0, by place; the mean of each feature and of its square; a second
+    moment of rows and responses together; in each step the sum of the gradients, each clipped in
+    norm, and in some of them counts of the gradients by size; and what the predictions explain,
+    with their mean error. `plan` lists every release before a fit, `privacy_spent_` afterwards.
+    Assumed public: the shape of X, its dtype, whether it is dense or sparse, how it is divided into
+    parts, feature names, and parameters. NaN and infinity are refused, which reveals that there are
+    none. Not covered: what `predict` and `score` return, noise-free functions of the rows passed
+    in; and the running time. No assumption about the data is made.
 
-    Sparse rows of more than 64 features are not centered, and refuse `bounds`. Rows of
-    more than 4,096 features are not whitened. Readings of X: two for scales, or with `bounds` two
-    or three, and one without noise; up to five more for narrow features; one for the moment; one
-    for the lengths of whitened rows, of which three numbers each are stored; one a step; and one
-    for the last release. A fit to rows in memory reads them once more, and keeps
-    them standardized in float64 until it ends, if two such copies take at most 1 GiB. All other
-    rows are standardized in every pass. Rows in parts, as `RowBlocks.from_partitions` makes them,
-    are checked and then measured in every step. Mathematics and proofs: :doc:`/least_squares` and
-    :doc:`/scaling`.
+    Sparse rows of more than 64 features are not centered, and refuse `bounds`. Rows of more than
+    4,096 features are not whitened. Readings of X: two for scales, or with `bounds` two or three,
+    and one without noise; up to five more for narrow features; one for the moment; one for the
+    lengths of whitened rows, of which three numbers each are stored; one a step; and one for the
+    last release. A fit to rows in memory reads them once more, and keeps them standardized in
+    float64 until it ends, if two such copies take at most 1 GiB. All other rows are standardized in
+    every pass. Rows in parts, as `RowBlocks.from_partitions` makes them, are checked and then
+    measured in every step. Mathematics and proofs: :doc:`/least_squares` and :doc:`/scaling`.
 
     Examples
     --------

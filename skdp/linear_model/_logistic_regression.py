@@ -273,8 +273,8 @@ def _log_weights(given: dict[Any, Any], classes: np.ndarray) -> np.ndarray:
                 f"class_weight of {label!r} must be a number from {_LEAST_WEIGHT:g} to "
                 f"{1 / _LEAST_WEIGHT:g}, got {weight!r}."
             )
-    weights = {as_python(label): math.log(float(weight)) for label, weight in given.items()}
-    return np.array([weights.get(label, 0.0) for label in labels])
+    # Equal labels of different types, such as 1 and True, are the same key of a dict.
+    return np.array([math.log(float(given.get(label, 1.0))) for label in labels])
 
 
 @with_parameters
@@ -380,13 +380,12 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
     Clipping adapts to the budget. With many records, or a large epsilon, coefficients are those of
     a logistic regression. Otherwise released losses decide on the length of the coefficients: they
     are short if noise hides what they gain. Probabilities are then near the class frequencies, and
-    still rank records. A
-    column that hardly varies compared with others has the coefficient 0. Unless records are few,
-    coefficients are 0 along most directions that no row shows, such as a category without rows.
-    Some fits keep coefficients along such directions, and predict badly for new rows that show
-    them. Without `classes` every fit of a cross-validation of
-    scikit-learn warns, and a fold may lack a class: pass `classes`, and ``labels=`` to scores such
-    as the log loss. Mathematics and proofs: :doc:`/classification`.
+    still rank records. A column that hardly varies compared with others has the coefficient 0.
+    Unless records are few, coefficients are 0 along most directions that no row shows, such as a
+    category without rows. Some fits keep coefficients along such directions, and predict badly for
+    new rows that show them. Without `classes` every fit of a cross-validation of scikit-learn
+    warns, and a fold may lack a class: pass `classes`, and ``labels=`` to scores such as the log
+    loss. Mathematics and proofs: :doc:`/classification`.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, in every step, of which public facts make 8 to 100,

@@ -203,7 +203,7 @@ def check_rows_and_ids(
     """Return the checked rows without ids, and the ids, from `groups` or from a column of X."""
     checks.refuse_blocks(X, estimator_name)
     for name, kind in types_of(X):
-        # The text of another label is not shown.
+        # The error shows no other name of a column.
         is_of_users = type(name) is str and "user" in name.lower()
         if kind and is_of_users and groups is user_column is None:
             raise ValueError(_OF_IDS.format(name))
@@ -213,7 +213,8 @@ def check_rows_and_ids(
         rows = checks.check_rows(X, estimator_name).toarray()
     else:
         # `check_numbers` refuses sparse rows.
-        X, ids = (X, None) if user_column is None or issparse(X) else _split(X, user_column)
+        if user_column is not None and not issparse(X):
+            X, ids = _split(X, user_column)
         settings = {"dtype": checks.INPUT["dtype"], "estimator": estimator_name}
         rows = checks.check_numbers(X, "X", **settings)
     if given is not None:
@@ -556,6 +557,7 @@ class DPPersonalizedRegressor(
         if _num_samples(X) == 0:
             return self._head(self.coef_.copy(), self.intercept_)
         data = self._checked(X, y)
+        # All rows are those of user 0, the only one.
         data = replace(data, codes=np.zeros(len(data.rows), np.intp), ids=np.zeros(1))
         (coef,), (intercept,) = self._models(data)
         return self._head(coef, intercept)

@@ -357,7 +357,7 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
     labels tells whether it did; this type is public.
     """
     known = given_classes(classes)
-    # How many classes y has is private, so that the call stack tells whether it was split.
+    # How many classes y has is private, so the call stack has to tell whether y was split.
     if len(known) > 2 and is_called_by("sklearn.multiclass"):
         raise ValueError(
             f"classes has {len(known)} labels, but OneVsRestClassifier, OneVsOneClassifier and "

@@ -169,15 +169,16 @@ def solve_trace_classes(
     fractions = logistic_plan.likely_fractions(excess * np.array([-1.0, 1.0]), std * math.sqrt(2))
     odds = np.log(fractions[1:] / fractions[:1])
     # Root mean square of the entries of a matrix of norm `norm`.
-    unit = norm / math.sqrt(spec.n_features)
+    entry_size = norm / math.sqrt(spec.n_features)
     # The difference of the classes is minus the gradient at coefficients 0, so the first step is
     # along it.
-    step = _STEP / unit / spec.n_units * difference
+    step = _STEP / entry_size / spec.n_units * difference
     start = truncate(step.reshape(spec.matrix_shape), spec.rank)
-    fitted = _descend(spec, plan.gradients, view, (bound, unit), (start, float(odds[0])), budget)
+    offset = float(odds[0])
+    fitted = _descend(spec, plan.gradients, view, bound, entry_size, start, offset, budget)
     # Losses are computed from unclipped matrices: predictions clip scores, but not matrices.
     view = clipped(view, NO_CLIPPING)
-    scores = _scores_of(spec, plan, view, fitted, (odds, unit), budget)
+    scores = _scores_of(spec, plan, view, *fitted, odds, entry_size, budget)
     factor, gain = release_factor(spec, plan.losses, view, scores, std, budget)
     warnings: tuple[str, ...] = ()
     if gain < logistic_fit.CLEAR_GAIN and noise_of_mean > _MOST_NOISE * norm:
@@ -215,12 +216,14 @@ def _scores_of(
     spec: TraceClassSpec,
     plan: TraceClassReleases,
     view: LabeledRows,
-    descent: tuple[FixedRank, float, float],
-    odds_and_unit: tuple[np.ndarray, float],
+    point: FixedRank,
+    offset: float,
+    noise_std: float,
+    odds: np.ndarray,
+    entry_size: float,
     budget: PrivacyBudget,
 ) -> Scores:
     """Shrink the singular values of the coefficients, and release the usual size of the scores."""
-    (point, offset, noise_std), (odds, unit) = descent, odds_and_unit
     # Standard deviation of a coefficient by chance, from the curvature of the loss at p = 1/2.
     by_chance = 2 / math.sqrt(spec.n_units)
     shrunk = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
@@ -228,7 +231,7 @@ def _scores_of(
     noise = 1 - float(factors[0]) ** 2
     # The first singular value does not shrink here, as released losses decide on a common factor.
     point = point.with_values(point.values * np.append(1.0, factors[1:] / max(factors[0], _TINY)))
-    slopes = point.matrix.reshape(-1, 1) / unit
+    slopes = point.matrix.reshape(-1, 1) / entry_size
     # Root mean square of the scores if entries are uncorrelated.
     size = max(float(np.linalg.norm(point.values)), _TINY)
     candidates = _NORMAL_MEDIAN * size * _SPREADS
@@ -263,23 +266,25 @@ def _descend(
     spec: TraceClassSpec,
     plan: tuple[Release, ...],
     view: LabeledRows,
-    scale: tuple[float, float],
-    start: tuple[FixedRank, float],
+    bound: float,
+    entry_size: float,
+    point: FixedRank,
+    offset: float,
     budget: PrivacyBudget,
 ) -> tuple[FixedRank, float, float]:
-    """Take all steps; return the mean of the last half of the iterates, and its noise std."""
+    """Take all steps; return the mean point and offset of the last half, and their noise std."""
     assert view.center is not None
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
-    (point, offset), level, iterates = start, gradient_clip(spec), []
+    level, iterates = gradient_clip(spec), []
     size = point.left.size + point.right.size + 1
-    codes, cached_norms, (bound, unit) = view.codes, view.cache.norms, scale
+    codes, cached_norms = view.codes, view.cache.norms
 
     def _clipped_gradients(rows: slice, matrices: Matrices) -> np.ndarray:
         """Sum the clipped gradients of a block, in tangent coordinates and for the intercept."""
         assert isinstance(matrices, DenseMatrices)
         norms = matrices.norms() if cached_norms is None else cached_norms[rows]
-        shrinking = clip_weights(norms, bound, math.prod(shape)) / unit
+        shrinking = clip_weights(norms, bound, math.prod(shape)) / entry_size
         shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
         coordinates, inner = replace(matrices, values=shrunk).tangent(point, 1.0)
         labels = codes[rows]
@@ -378,16 +383,15 @@ class DPTraceClassifier(PrivateClassifier):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
-    Mechanisms: Gaussian, and exponential for medians, accounted for in Gaussian
-    differential privacy. Released: the median norms of matrices before and after their mean is
-    subtracted, unless `row_norm` is given or the records are few; the mean of clipped matrices; the
-    difference between the classes' sums of centered matrices, with the difference of their counts;
-    in each step the sum of the gradients, each clipped in norm; the median size of the scores, and
-    how many scores are at most 2.5 times their usual size; and losses of shorter and longer scores,
-    clipped as one vector a record.
-    `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number
-    of records, the shape, dtype and container of X, and its parts, feature names, the classes, and
+    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanisms: Gaussian, and exponential
+    for medians, accounted for in Gaussian differential privacy. Released: the median norms of
+    matrices before and after their mean is subtracted, unless `row_norm` is given or the records
+    are few; the mean of clipped matrices; the difference between the classes' sums of centered
+    matrices, with the difference of their counts; in each step the sum of the gradients, each
+    clipped in norm; the median size of the scores, and how many scores are at most 2.5 times their
+    usual size; and losses of shorter and longer scores, clipped as one vector a record. `plan`
+    lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number of
+    records, the shape, dtype and container of X, and its parts, feature names, the classes, and
     parameters. That the classes are public is promised by the caller if they are taken from y, and
     ``privacy_spent_.enforced`` is then False. NaN, infinity and labels that are not among the
     classes are refused, which reveals that there are none. Not covered: what `predict` and its like

@@ -107,8 +107,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
             sides = [as_source(source.left), as_source(source.right)]
         checked = partial(checked_digest, n_jobs=self.n_jobs, is_seeded=self._is_seeded)
         digests = [*map(checked, sides), checked(targets.mapped(supervised.as_numbers), name="y")]
-        digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
-        return spec, (view, digest)
+        return spec, (view, keyed_by_people(lambda: tuple(one() for one in digests), people))
 
     @abstractmethod
     def _view(

@@ -31,7 +31,7 @@ def standardization(
     least = (_FINEST * np.finfo(spec.dtype).eps * scales.center) ** 2
     squares = np.where(scales.variance > 0, np.maximum(scales.variance, least), 0.0)
     center = scales.center if is_centered else None
-    if center is None:
+    if not is_centered:
         squares = squares + scales.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
     if is_centered:
@@ -70,10 +70,9 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
 def plan_steps(
     spec: Any, n_steps: int, name: str, share: float, shape: tuple[int, ...], bound: float | str
 ) -> tuple[Release, ...]:
-    """Plan the gradient sum of each step, with equal shares; `bound` is a number or a release."""
-    share, change = share / n_steps, sensitivity.row_sum
+    """Plan a gradient sum a step, in equal shares; `bound` is a number or the name of a release."""
     return tuple(
-        plan_sum(spec, f"{name} {step}", share, shape, bound, change)
+        plan_sum(spec, f"{name} {step}", share / n_steps, shape, bound, sensitivity.row_sum)
         for step in range(1, n_steps + 1)
     )
 

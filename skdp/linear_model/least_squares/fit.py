@@ -36,8 +36,8 @@ _LEAST_STRENGTH = 20.0
 # If most responses are equal, the fit warns if too few differ from them: the strength with their
 # number in place of the number of units is below this; not studied.
 _LEAST_RARE = 25.0
-# A fit tests a prior, a published model, by its predictions. These are made from clipped rows if
-# they are not far off and the strength that is left for the steps is at least this, else from
+# A fit tests a prior, a published model, by its predictions. The prior predicts from clipped rows
+# if it is not far off and the strength that is left for the steps is at least this, else from
 # unclipped rows.
 _CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 # The calibration multiplies predictions by a factor up to 1. A fit with a strong signal warns if
@@ -95,7 +95,7 @@ def warnings_for_fit(
         "public guess of the centers.",
     )
     is_far = np.abs(scales.center) > _FAR_FROM_0 * np.sqrt(scales.variance)
-    if not spec.fit_intercept and spec.cost.is_private and np.any(is_far & ~scales.are_hidden()):
+    if not spec.fit_intercept and spec.cost.is_private and np.any(is_far & ~are_hidden):
         yield (
             "Predictions may be worse than the mean of the responses: columns lie far from 0, and "
             "noise in their coefficients moves all predictions together. Pass fit_intercept=True, "
@@ -147,6 +147,7 @@ def solve_least_squares(
     if plan.features is None:
         part = release_agreement(plan.agreement, spec, view, None, scale, budget)
         return Estimate(part, np.zeros(spec.n_features), part.scale.center, None, None, at_bound)
+    assert plan.steps is not None
     shape, off_center = (spec.n_units, spec.n_features), scale.off_center
     scales = release_scales(plan.features, view, shape, spec.interval, budget)
     scaling = scaling_by(scales, spec)
@@ -165,7 +166,7 @@ def solve_least_squares(
     weights, shortened, doubt = _calibrated(
         spec, plan, whitened, records.responses, descent, budget, off_center
     )
-    fit_warnings = warnings_for_fit(spec, scales, descent, doubt=doubt, off_center=off_center)
+    of_fit = tuple(warnings_for_fit(spec, scales, descent, doubt=doubt, off_center=off_center))
     coef, intercept = _in_units(spec, weights, scaling, part.scale)
     return Estimate(
         part,
@@ -173,7 +174,7 @@ def solve_least_squares(
         intercept,
         bounds_of(scaling.center, scaling.multiplier, scaling.largest),
         _noise_stds(spec, scales, white, descent, shortened, part.scale.size * scaling.multiplier),
-        at_bound or tuple(fit_warnings),
+        at_bound or of_fit,
     )
 
 

@@ -62,11 +62,11 @@ class Scaling:
         # Several rows are scaled at once, so that NumPy's loops are long, but fit in the cache.
         length = min(_AT_ONCE, max(1, _AT_ONCE * SHORT_ROW // size), len(rows))
         of_columns = np.stack([center, self.multiplier, self.largest])[:, np.newaxis]
-        moves = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
+        of_rows = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
         scratch = np.empty((length, size))
         for first in range(0, len(rows), length or 1):
             part = np.ascontiguousarray(rows[first : first + length])
-            values, (center, multiplier, largest) = scratch[: len(part)], moves[:, : len(part)]
+            values, (center, multiplier, largest) = scratch[: len(part)], of_rows[:, : len(part)]
             np.subtract(part, center, out=values)
             values *= multiplier
             np.minimum(values, largest, out=values)
@@ -80,11 +80,11 @@ class Scaling:
 
 @dataclass(eq=False)
 class Records(Rows):
-    """Rows with their responses; NaN as a response makes the record null."""
+    """Rows with their responses; a response of NaN makes the record null."""
 
     responses: Targets = field(kw_only=True)
     scaling: Scaling | None = None
-    written: np.ndarray | None = None  # array to which a pass over the rows writes mapped rows
+    written: np.ndarray | None = None  # array into which `blocks` copies mapped rows
 
     @property
     def n_features(self) -> int:
@@ -260,7 +260,7 @@ def release_agreement(
     if scaling is not None:
         coef, intercept, slopes, constant = _on_scaled_rows(coef, intercept, scaling)
     # If the scale of the responses is a guess, and the prior's predictions have a larger scale, the
-    # unit of responses becomes this scale, `ratio` times the guess.
+    # larger one becomes the unit of the responses: `ratio` times the guess.
     with np.errstate(all="ignore"):
         ratio = float(np.linalg.norm(coef * stds)) / scale.size
     is_scale_known = not (scale.is_guess and 1 < ratio < NO_CLIPPING)
@@ -268,12 +268,12 @@ def release_agreement(
     unit, responses, largest = ratio * scale.size, view.responses, spec.largest_product
     slopes, constant = slopes / unit, (constant - scale.center) / unit
 
-    def _predicted(block: Block, largest: float = _LARGEST_PREDICTION) -> np.ndarray:
-        """Return the prior's predictions for a block, clipped to size `largest`."""
+    def _predicted(block: Block, bound: float = _LARGEST_PREDICTION) -> np.ndarray:
+        """Return the prior's predictions for a block, clipped to size `bound`."""
         predicted = products_of(block, slopes[:, np.newaxis])[:, 0] + constant
         # Predictions for null or overflowing rows are not finite.
         predicted[~np.isfinite(predicted)] = 0.0
-        return np.clip(predicted, -largest, largest)
+        return np.clip(predicted, -bound, bound)
 
     def _products(rows: slice, block: Block) -> np.ndarray:
         """Sum clipped products of predictions and responses, and squares of predictions."""

@@ -31,8 +31,8 @@ from skdp.privacy.plan import AnyOf
 # With noise, eigenvalues of the moment are raised to at least `_LEAST_OF_LARGEST` times the largest
 # one. Without noise, eigenvalues below `_ROUNDING` times the largest one are rounding errors.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least assumed variances of rows along directions that noise hides: their sum, over the number of
-# columns; and each variance, over the value to which eigenvalues are raised.
+# Least assumed variances of rows along directions that noise hides: the sum of all variances, over
+# the number of columns; and each variance, over the value to which eigenvalues are raised.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
 # If no moment is released, its largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
@@ -91,9 +91,9 @@ def release_whitening(
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
     """Whiten by a noisy moment; eigenvalues below the largest one of noise are raised to it.
 
-    The descent starts at the least-squares solution for whitened rows. Its entries, in order of
-    variance and in blocks of 1, 1, 2, 4, ... entries, are shrunk as by James and Stein: the squared
-    noise is taken to be its mean plus a standard deviation.
+    In the moment, responses have the factor `weight`. The descent starts at the least-squares
+    solution. Its entries, in order of variance and in blocks of 1, 1, 2, 4, ... entries, are shrunk
+    as by James and Stein: the squared noise is taken to be its mean plus a standard deviation.
     """
     off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
@@ -147,6 +147,8 @@ _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
 # The curvature of the clipped loss is `_CURVATURE` times the fraction of unclipped gradients, which
 # is taken to be at least `_LEAST_UNCLIPPED`.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
+# Candidates for the clip level; geometric middles of the bins of sizes; and the limits to which
+# squared sizes are clipped before they are counted.
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((squares_plan.SIZE_BINS + 0.5) / 2)  # not tuned
 _ENDS = 2.0 ** squares_plan.SIZE_BINS[[0, -1]]  # not tuned
@@ -194,9 +196,8 @@ class WhitenedRecords:
             errors *= clip_weights(sizes, level, len(slopes))
             return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
 
-        total, sizes = self.view.map_sum(
-            _clipped, len(slopes) + len(squares_plan.SIZE_BINS) * counts
-        )
+        n_sums = len(slopes) + len(squares_plan.SIZE_BINS) * counts
+        total, sizes = self.view.map_sum(_clipped, n_sums)
         return np.asarray(self.white.root.T @ total), sizes
 
     def predicted(
@@ -227,7 +228,7 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         return [np.where(is_null, 0.0, value) for value in values]
 
     def _reweighted(block: Block, values: list[np.ndarray]) -> tuple[Any, ...]:
-        """Return a block whose raw rows are weighted, by the first of `values`, and `values`."""
+        """Return the block with its raw rows times the first of `values`, followed by `values`."""
         made = _multiplied(block.raw, values[0])
         plain = SparseBlock(made, None) if issparse(made) else DenseBlock(made, None, made)
         return plain.with_sample_weight(block.sample_weight), *values
@@ -327,24 +328,24 @@ class Descent(NamedTuple):
 
 def descend(
     spec: LeastSquaresSpec,
-    plan: AnyOf | None,
+    plan: AnyOf,
     records: WhitenedRecords,
     budget: PrivacyBudget,
     off_center: float,
 ) -> Descent:
-    """Take all gradient steps; if noise hides a variance, those of the longer branch, if planned.
+    """Take all gradient steps: of the longer branch if it is planned and noise hides variances.
 
     `off_center` is the fraction of the responses that differ from their median.
     """
     white, n_units, is_private = records.white, spec.n_units, spec.cost.is_private
-    usual, *more = plan.branches if plan else ((),)
-    steps = more[0] if more and white.is_hidden.any() else usual
+    usual, *longer = plan.branches
+    steps = longer[0] if longer and white.is_hidden.any() else usual
     rounding, mean_noise = _rounding(spec, white), 0.0
     if is_private:
         shares = math.fsum(step.gradient.share for step in steps)
         change = steps[0].gradient.sensitivity_for(1.0, rounding=rounding)
         mean_noise = change / (spec.cost.mu * math.sqrt(shares)) * white.size / n_units
-    level = Level(_FIRST_LEVEL * white.size if is_private else NO_CLIPPING, 0.5)
+    level = Level(_FIRST_LEVEL * white.size, 0.5) if is_private else Level(NO_CLIPPING, 1.0)
     previous, weights, momentum = white.start, white.start, squares_plan.steps_of(spec)[1]
     iterates, gradients, noise_stds, unclipped = [], [], [], []
     for step in steps:
@@ -355,7 +356,7 @@ def descend(
         iterates.append(weights)
         gradients.append(noisy / n_units)
         noise_stds.append(noise_std / n_units)
-        unclipped.append(level.unclipped if is_private else 1.0)
+        unclipped.append(level.unclipped)
         if step.sizes is not None:
             counts, counts_std = budget.release(step.sizes, sizes)
             rare = off_center, white.size**2
@@ -364,8 +365,8 @@ def descend(
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     step_variance = float(np.mean(np.square(noise_stds[half:])))
     variances = step_variance * noise_in_mean(decay, momentum, n_steps)
-    # The gain of twice as many steps: along a visible direction one step reaches the minimum, along
-    # a hidden one each further step moves by the last gradient.
+    # The gain of twice as many steps: along a visible direction one step reaches the minimum, and
+    # along a hidden one the last gradient stays the same in all steps.
     lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
     gain_noise = step_variance / (n_steps - half)
     gain_noise *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))

@@ -79,9 +79,8 @@ def warnings_for_fit(
 ) -> Iterator[str]:
     """Warn of hidden columns, rare classes and small gains, from released values.
 
-    `fractions` are noisy frequencies of the classes. The `gain` is 1 minus the ratio of the log
-    loss of the model to that of the class frequencies. The fit `is_sure` if released losses show
-    that it finds even the rarer one of two classes.
+    `fractions` are noisy frequencies of the classes. The fit `is_sure` if released losses show that
+    it finds even the rarer one of two classes.
     """
     units = spec.unit.counted
     if gain < CLEAR_GAIN and whitening.is_hidden:
@@ -127,9 +126,9 @@ _CLIP = 0.5  # benchmarks/classification/constants.md
 # with two classes, or below `_WEAK_OF_MORE` with more: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
-# Step lengths: with two classes, and with more, for which the length grows by `_STEP_A_CLASS` with
-# each class, up to `_LARGEST_STEP`. Descents on whitened rows diverge from 8 on with two classes,
-# and from 4 on with more: benchmarks/classification/constants.md.
+# Step length with two classes; with more, `_STEP_A_CLASS` times their number, up to
+# `_LARGEST_STEP`. On whitened rows, steps of length 8 or more diverge with two classes, and steps
+# of length 4 or more with more classes: benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 
 
@@ -243,8 +242,8 @@ def descend(
     longer = LongerSteps(spec, pace, max(1.0, _LARGEST_STEP / step), start[-1], white)
     # The penalty shrinks slopes after each step, instead of adding to the gradient: so steps
     # converge however large the penalty is.
-    of_unit = logistic_scores.OF_PENALTY / spec.n_units
-    penalty = (white.root * white.variances) @ white.root * of_unit
+    penalty = (white.root * white.variances) @ white.root
+    penalty *= logistic_scores.OF_PENALTY / spec.n_units
     penalties, directions = np.linalg.eigh(penalty)
     previous, weights, iterates = start, start, list[np.ndarray]()
     points, gradients, factors = list[np.ndarray](), list[np.ndarray](), list[float]()
@@ -316,7 +315,7 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """
     if scores.shape[1] == 1:
         return np.asarray(expit(scores) - codes[:, np.newaxis])
-    # One row per class: numpy takes ten times as long for many rows of few numbers.
+    # One row per class: NumPy takes ten times as long for many rows of few numbers.
     by_class = np.array(scores.T, order="C")
     by_class -= by_class.max(axis=0)
     np.exp(by_class, out=by_class)
@@ -375,9 +374,8 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
             residuals = residuals_of(scores, places)
             residuals[block.is_null] = 0.0
             losses = np.zeros(residuals.shape[1])
-            losses[0] = block.times_sample_weight(logistic_scores.losses_at(scores, places))[
-                ~block.is_null
-            ].sum()
+            weighted = block.times_sample_weight(logistic_scores.losses_at(scores, places))
+            losses[0] = weighted[~block.is_null].sum()
             of_rows = block.times_sample_weight(residuals).sum(axis=0)
             return np.vstack([block.rmatmul(residuals), of_rows, losses])
 

@@ -206,10 +206,10 @@ def plan_losses(
 
 def loss_level(spec: LogisticSpec) -> float:
     """Return the clip level of a record's vector of losses, which has an entry per factor."""
-    records_times_mu = spec.n_units * spec.cost.mu
-    growth = float(np.clip(math.sqrt(records_times_mu / _STRONG), 1.0, _LARGEST_LEVEL))
+    growth = math.sqrt(spec.n_units * spec.cost.mu / _STRONG)
+    level = _LOSS_LEVEL * float(np.clip(growth, 1.0, _LARGEST_LEVEL))
     # With two classes, a record has one score, else one per class.
-    return _LOSS_LEVEL * growth * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
+    return level * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
 
 
 def clip_norm(spec: LogisticSpec) -> float:
@@ -267,8 +267,8 @@ def whitening_of(
     The moment is the mean outer product of rows, each with a `constant` and weighted labels
     appended, and `noise_std` the standard deviation of the noise of a diagonal entry. Small
     eigenvalues of the covariance are raised: to the largest one of pure noise, or to a fraction of
-    the largest or mean eigenvalue. The mean is shrunk
-    toward 0 by its noise. The `clip_norm` is the root mean square norm of whitened rows.
+    the largest or mean eigenvalue. The mean is shrunk toward 0 by its noise. The `clip_norm` of the
+    result is the root mean square norm of whitened rows.
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
     noisy_mean = moment[:n_features, n_features] / constant
@@ -294,8 +294,8 @@ def whitening_of(
     median = max(float(np.quantile(variances, 0.5, method="lower")), noise_std)
     are_unlike = median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median
     is_hidden = bool(are_unlike or values[-1] <= edge or spread.sum() < 1)
-    facts = mean, root, vectors, spread, largest, clip_norm, np.maximum(variances, 0.0)
-    return Whitening(*facts, is_hidden, is_flat)
+    variances = np.maximum(variances, 0.0)
+    return Whitening(mean, root, vectors, spread, largest, clip_norm, variances, is_hidden, is_flat)
 
 
 def start_of(
@@ -307,23 +307,22 @@ def start_of(
     """Take a Newton step from constant predictions, the class frequencies.
 
     The step is exact for equally frequent classes; for a rare class its length is capped.
-    If released class frequencies are `counted`, with their noise std, they are averaged with those
-    from the moment. `beside` is the result of `weights_beside`.
+    `counted` has released class frequencies, if there are any, and the standard deviation of their
+    noise: they are averaged with those from the moment. `beside` is the result of `weights_beside`.
 
     Returns the weights of whitened rows, of shape (n_features + 1, n_columns), whose last row has
     the intercepts; the noisy class frequencies; and the standard deviation of their noise.
     """
-    constant, label_weight = beside
-    n_features = len(whitening.mean)
+    (constant, label_weight), n_features = beside, len(whitening.mean)
     n_classes = len(moment) - n_features - 1
-    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
-    sums = sums - sums.mean(axis=1, keepdims=True)
+    sums = centered(moment[: n_features + 1, n_features + 1 :] / label_weight)
     excess = sums[n_features] / constant
     noise_std = whitening.class_noise / constant
     if counted is not None:
-        weight = noise_std**2 / (noise_std**2 + counted[1] ** 2)
-        excess = excess + weight * (counted[0] - counted[0].mean() - excess)
-        noise_std = math.sqrt(weight) * counted[1]
+        counted_fractions, counted_std = counted
+        weight = noise_std**2 / (noise_std**2 + counted_std**2)
+        excess = excess + weight * (counted_fractions - counted_fractions.mean() - excess)
+        noise_std = math.sqrt(weight) * counted_std
     fractions = likely_fractions(excess, noise_std)
     cross = sums[:n_features] - np.outer(whitening.mean, excess)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
@@ -440,7 +439,7 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 
 
 def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
-    """Estimate from the start how much of the variance of the classes the rows explain.
+    """Estimate from the start how much rows explain of the variance of three or more classes.
 
     A direction is hidden if noise hides the variance of rows along it, else clear. The first three
     results are explained fractions of a variance: of the classes, by all directions; of the one
@@ -448,7 +447,7 @@ def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, floa
     directions. The last is the length of the start along hidden directions, relative to that of the
     best weights. The start is too short, as whitened rows have a variance below 1 there.
     """
-    curvature, n_free = curvature_at(start[-1]), max(1, start.shape[1] - 1)
+    curvature, n_free = curvature_at(start[-1]), start.shape[1] - 1
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
     scaled = math.sqrt(curvature / n_free) * (white.vectors.T @ start[:-1])
     squares = np.sum(scaled**2, axis=1)
@@ -484,7 +483,7 @@ def _excess(
 
     `spread` has the variances of whitened rows; `explained` is the result of `explained_by_start`.
     """
-    n_free, (total, clearest, hidden, started) = spec.n_classes - 1, explained
+    total, clearest, hidden, started = explained
     progress = _progress(curvature, pace)
     # Weights of classes that rows separate well grow slowly.
     unreached = _OF_GROWTH * max(clearest, total) ** _POWER / progress
@@ -493,7 +492,7 @@ def _excess(
     noise = (1 - total) * _loss_by_noise(curvature, spread, pace)
     score_loss = hidden * missing**2 / 2 + noise
     overfitting = progress * spread.sum() / spec.n_units
-    return float(unreached + n_free * (score_loss + _OF_CHANCE * overfitting))
+    return float(unreached + (spec.n_classes - 1) * (score_loss + _OF_CHANCE * overfitting))
 
 
 def _progress(curvature: float, pace: Pace) -> float:

@@ -63,7 +63,7 @@ MOST_CLASSES = 100  # not tuned
 _STEPS, _IN_FULL = 20, 700  # not studied
 # Standard errors assume that the true scores have at most this standard deviation.
 _MOST_VARIED = 6.0  # not studied
-# Eigenvalues below this fraction of the largest one are not inverted.
+# Eigenvalues and singular values below this fraction of the largest one are not inverted.
 _LEAST = 1e-8  # not tuned
 
 
@@ -73,9 +73,8 @@ class Scores:
 
     slopes: np.ndarray  # W
     shift: np.ndarray  # w
-    # b(t) is `fractions`, the intercepts of constant predictions, plus min(1, t) times `move`.
-    fractions: np.ndarray
-    move: np.ndarray
+    constant: np.ndarray  # b(0), the intercepts if all predictions are the class frequencies
+    move: np.ndarray  # b(t) is `constant` plus min(1, t) times `move`
     size: float  # root mean square of x^T W - w
     noise: float  # estimated fraction of the square of `size` that is noise
     penalty: float = 0.0  # of the slopes, for t = 1
@@ -85,7 +84,7 @@ class Scores:
 
     def offsets(self, factor: float) -> np.ndarray:
         """Return the intercepts for scores multiplied by `factor`."""
-        return np.asarray(self.fractions + min(1.0, factor) * self.move)
+        return np.asarray(self.constant + min(1.0, factor) * self.move)
 
     def bounds(self, factor: float) -> np.ndarray:
         """Return the lower and upper bounds of the scores, for each column."""
@@ -141,17 +140,17 @@ def release_factor(
     released = total / spec.n_units + scores.hidden
     variance = (noise_std / spec.n_units) ** 2 / len(FACTORS)
     guess = max(_LEAST_FACTOR, 1 - scores.noise)
-    curvature = curvature_at(scores.fractions)
+    curvature = curvature_at(scores.constant)
     # Scores save at most the log loss of the class frequencies.
-    fractions = softmax(of_classes(scores.fractions))
+    fractions = softmax(of_classes(scores.constant))
     null_loss = max(float(entr(fractions).sum()), _TINY)
     guessed_gain = curvature * (guess * scores.size) ** 2 / 2
-    # The guess is flattened, so that it never saves more than `null_loss`.
-    bend = curvature * scores.size / (1 + guessed_gain / null_loss)
-    guessed = bend / 2 * (FACTORS - 2 * guess)
-    unknown = (bend * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
+    # The guessed losses are flattened, so that they never save more than `null_loss`.
+    slope = curvature * scores.size / (1 + guessed_gain / null_loss)
+    guessed = slope / 2 * (FACTORS - 2 * guess)
+    unknown = (slope * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
     of_mean = unknown / max(unknown + variance, _TINY)
-    unknown, noise_of_one = (bend * _CHANGE_STD) ** 2, len(FACTORS) * variance
+    unknown, noise_of_one = (slope * _CHANGE_STD) ** 2, len(FACTORS) * variance
     of_change, error = unknown / max(unknown + noise_of_one, _TINY), released - guessed
     # The error of the guess is averaged over factors. Its mean, and the differences from its mean,
     # are shrunk separately, each by its own noise.
@@ -189,38 +188,37 @@ class PriorPart(NamedTuple):
     weight: float = 0.0  # factor of the prior's scores, from 0 to 1
     gain: float = 0.0  # log loss that the prior saves, relative to that of the class frequencies
     offsets: np.ndarray | float = 0.0  # intercepts at which the steps start
-    base: np.ndarray | float = 0.0  # weights of whitened rows
-    on_rows: np.ndarray | float = 0.0  # weights of raw rows
+    base: np.ndarray | float = 0.0  # used part of the prior's weights, for whitened rows
+    on_rows: np.ndarray | float = 0.0  # the same for raw rows
 
 
 def release_agreement(
     spec: LogisticSpec,
     release: Release,
     view: LabeledRows,
-    fractions: np.ndarray,
+    constant: np.ndarray,
     white: Whitening,
     budget: PrivacyBudget,
 ) -> PriorPart:
     """Release the losses of multiples of a prior's scores; return the best multiple, at most 1.
 
-    If noise hides the losses, the prior is assumed to be good.
+    If noise hides the losses, the prior is assumed to be good. `constant` is that of `Scores`.
     """
     assert spec.prior is not None
-    slopes, constant = spec.prior[:-1], spec.prior[-1]
+    slopes, intercepts = spec.prior[:-1], spec.prior[-1]
     with np.errstate(all="ignore"):
         white_slopes = np.nan_to_num(np.linalg.solve(white.root, slopes))
         size = float(np.linalg.norm(np.sqrt(seen_spread(white))[:, np.newaxis] * white_slopes))
         part = min(1.0, _LONGEST / max(size, _TINY))
         shift, size = part * (white.mean @ slopes), max(_TINY, part * size)
-        move = np.nan_to_num(centered((constant + shift)[None])[0] - fractions)
-    # At the mean row, a good prior predicts about the released class frequencies: a large
-    # difference of intercepts is cut.
+        move = np.nan_to_num(centered((intercepts + shift)[None])[0] - constant)
+    # At the mean row, a good prior predicts about the released class frequencies: so large moves
+    # of the intercepts are clipped.
     move = np.clip(move, -1 - size, 1 + size)
-    scores = Scores(part * slopes, shift, fractions, move, size, 0.0)
+    scores = Scores(part * slopes, shift, constant, move, size, 0.0)
     factor, gain = release_factor(spec, release, view, scores, 0.0, budget)
     weight = min(1.0, factor) if gain > 0 else 0.0
-    no_intercepts = np.zeros_like(fractions)
-    base = np.vstack([weight * part * white_slopes, no_intercepts])
+    base = np.vstack([weight * part * white_slopes, np.zeros_like(constant)])
     on_rows = weight * np.vstack([part * slopes, -shift])
     return PriorPart(weight, gain, scores.offsets(weight), base, on_rows)
 
@@ -240,7 +238,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
         signals = np.clip(signals, -scores.farthest, scores.farthest)
         base = scores.base
         of_base = base if isinstance(base, float) else products_of(block, base[:-1]) + base[-1]
-        null = np.broadcast_to(scores.fractions + of_base, signals.shape)
+        null = np.broadcast_to(scores.constant + of_base, signals.shape)
         scaled = [factor * signals + scores.offsets(factor) + of_base for factor in FACTORS]
 
         def _relative(labels: np.ndarray) -> np.ndarray:
