@@ -106,7 +106,7 @@ def check_prior(
         if one.shape != shape:
             raise ValueError(
                 f"prior has an array of shape {one.shape} where X asks for {shape}: both must have "
-                "the same features, in the same order."
+                "the same features, in the same order, and the same classes, or none."
             )
         if not np.isfinite(one).all():
             raise ValueError("prior must have finite numbers only.")

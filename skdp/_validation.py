@@ -317,7 +317,7 @@ _HINTS = {
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
     "type: bytes": " Make strings of them: [label.decode() for label in y].",
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
-    "type: missing": " Leave out records without a label, as y.notna() tells of a series.",
+    "type: missing": " Leave out records without a label, where pandas.notna(y) is False.",
     **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
     "y should be a 1d": " It has one entry for each row: of several columns make one fit for each; "
     "of columns of 0 and 1 for classes pass numpy.asarray(y).argmax(axis=1).",

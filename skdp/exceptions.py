@@ -124,9 +124,10 @@ INSTEAD = {
     ),
     **dict.fromkeys(("max_iter", "tol"), "Leave it out: no fit stops early. "),
     "memory": "Leave it out: a cache would reveal whether data are equal. ",
-    "privacy_unit": "Pass it to each private step of a pipeline. ",
+    "privacy_unit": "Pass it to each private step of a pipeline; DPPersonalizedRegressor always "
+    "protects users. ",
     "bounds": "Pass bounds of columns to a DPStandardScaler before it, of entries to units.Entry. ",
-    "cv": "Leave it out: candidates are judged on the rows that they are fitted to. ",
+    "cv": "Leave it out: a search judges fits on their own rows, a score takes a fitted model. ",
     "groups": "Pass the ids of persons as users, with privacy_unit='user'. ",
     "sample_weight": "Leave it out: each record counts once, and class_weight weighs classes. ",
     "X InteractionTable": "X is an InteractionTable, which has its rows in table.X: pass these.",
@@ -136,9 +137,14 @@ INSTEAD = {
     "n_components float": "Pass an int; a fraction, below 1, is for DPPCA.",
     "random_state module": "numpy's global seed has no effect: pass None, or a secret int.",
     "response_bound tuple": "Pass one number, the largest size of a response.",
+    **dict.fromkeys(
+        [f"{of}_norm {kind}" for of in ("row", "mean") for kind in ("list", "ndarray", "tuple")],
+        "Pass one number, a norm of whole rows; DPStandardScaler takes bounds of columns.",
+    ),
     "shares list": "Pass a share of a step by its name, as {'scale': 0.3, 'clf': 0.7}.",
     "steps dict": "Pass list(steps.items()).",
     "BaseStream.components_": "They are in what finalize returns.",
+    "BaseStream.transform": "Call transform of what finalize returns.",
     "BaseStream.fit": "Call update for each batch of changes, then finalize.",
     "DPCovariance.components_": "Call components().",
     "DPCovariance.covariance_": "Call fit, or finalize after partial_fit.",
@@ -161,7 +167,8 @@ _PERIODS = "; periods first need .dt.to_timestamp()"
 #: Advice to the user, by what a column contains instead of finite numbers. 'name' is for a column,
 #: and ['names'] for all such columns; the dots stay if these are several.
 OF_COLUMNS = {
-    "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does.",
+    "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does; before a "
+    "logarithm, to one above 0.",
     "dates or durations": (
         f"Make days of dates, by {_DAYS}, or seconds of durations, by {_SECONDS}{_PERIODS}."
     ),

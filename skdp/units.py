@@ -217,7 +217,7 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
     """Return the unit that fits use for a unit object; refuse anything else, with an example."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
-    name = str(given).replace("_", "").lower().removesuffix("change")
+    name = getattr(given, "__name__", str(given)).replace("_", "").lower().removesuffix("change")
     example = _EXAMPLES.get(name, _EXAMPLES["entry"])
     raise ValueError(
         f"privacy_unit={shown(given)} must be 'row', 'user' for a class that takes it, or an "

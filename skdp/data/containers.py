@@ -72,7 +72,7 @@ MISSING = {
     "DPPipeline, or numpy.nan_to_num(X, nan=0.0) in fit and predict alike; or by missing='mean' "
     "of a DPStandardScaler or DPCovariance: filling them from other rows without noise would not "
     "be private.",
-    "y": "Leave such records out of X and y, as X[y.notna()] and y[y.notna()] do with pandas. How "
+    "y": "Leave such records out of X and y, as X[pandas.notna(y)] and y[pandas.notna(y)] do. How "
     "many are left is public.",
 }
 #: Advice for missing values of a table of entries, most of which are unknown.
@@ -639,7 +639,7 @@ def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
     (path,) = loader.args
     text = (
         f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "
-        "an array of objects with astype(float) or astype(str)."
+        "it by numpy.save(path, X.astype(float)), or y.astype(str) of texts."
     )
     found = with_text(text, loader, OSError)
     is_taken = np.can_cast(found.dtype, np.float64) or (n_dimensions, found.dtype.kind) == (1, "U")

@@ -163,7 +163,8 @@ def _version_of(path: str) -> tuple[str, int, int]:
 @lru_cache(maxsize=_FILES)
 def _metadata(path: str, *_: int) -> FileMetaData:
     """Read the metadata of a file; replace the texts of errors, which may quote metadata."""
-    return with_text(f"{path} is no file of Parquet that can be read.", lambda: read_metadata(path))
+    text = f"{path} is no file of Parquet that can be read. pandas.DataFrame.to_parquet writes one."
+    return with_text(text, lambda: read_metadata(path))
 
 
 def _opened(path: str) -> ParquetFile:

@@ -214,7 +214,8 @@ def _own_view(
         return estimator._view(checked, spec, _rows)[0]
     own = clone(estimator)
     own._part = estimator._part
-    if getattr(spec, "interval", None) is not None:
+    is_agreed = getattr(X, "shape", null.shape)[1:] == null.shape[1:]
+    if is_agreed and getattr(spec, "interval", None) is not None:
         # Bounds by name are in the order of columns in `spec`: rows in arrays have no names.
         own.set_params(bounds=spec.interval)
     own_spec, (view, _) = own._validate(*checks.in_parts(X, y))

@@ -67,7 +67,7 @@ _OF_FOLDS = " Each fold is a fit of its own; earlier ones were charged. Pass err
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
-    left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
+    left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"], spent.delta)
     rounded = format(Context(4, ROUND_FLOOR).create_decimal_from_float(left).normalize(), "f")
     cure = "Its limit is spent: these data allow no further fit. Use the models that are fitted."
     if left:
@@ -78,7 +78,7 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
         of_tail = f" It also reserves {tail}: a smaller delta reserves less."
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{rounded}, at the delta of the ledger.{of_tail} This fit was not charged, and released "
+        f"{rounded}, at delta={spent.delta:.4g}.{of_tail} This fit was not charged, and released "
         f"nothing. {cure}{of_folds}"
     )
 

@@ -43,12 +43,12 @@ from skdp.privacy.releases import as_html
 # Texts of the report.
 _MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
 _WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
-_DENSITY = "may have learned from the data how dense its output is (sparse_threshold=0)"
+_DENSITY = "may have learned from the data how dense its output is: pass sparse_threshold=0"
 _COLUMNS = "chose columns by a function, which may look at values"
-_INVERSE = "warns by the values whether functions are inverse to each other (check_inverse=False)"
-_UNKNOWN = "warns if a row has an unknown category (drop=None)"
+_INVERSE = "warns by values whether functions are inverse to each other: pass check_inverse=False"
+_UNKNOWN = "warns if a row has an unknown category: pass drop=None"
 _NAMED = "names an unknown category in an error (handle_unknown, or a DPPipeline)"
-_EMPTY = "drops columns that have no values (keep_empty_features=True)"
+_EMPTY = "drops columns that have no values: pass keep_empty_features=True"
 _BYTES = "stores the length of the longest text, as an encoder of an array of bytes (array of str)"
 _BEHIND = "may reveal single rows in an error"
 _OBJECTS = "calls objects that may have learned from rows, or store them"
@@ -144,7 +144,7 @@ _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data w
 _NO_RECORD = "has no record: nothing says how it was fitted"
 _FOREIGN = "has set a record itself: let it inherit skdp.PlannedEstimator if it spends by a plan"
 _CHANGED = "was changed since it was made of a release: nothing says how"
-_UNKNOWN_HOLDER = "holds private steps, and skdp does not know what it stores"
+_UNKNOWN_HOLDER = "holds private steps, and stores what skdp does not know: fit these steps alone"
 _INFINITE = "had an epsilon of inf, which is no privacy"
 _GUESSABLE = "had a random_state that may be guessed, and with it the noise"
 _ELSEWHERE = "has not opened its budget by open_budget"
@@ -642,7 +642,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     """
     is_estimator = hasattr(estimator, "fit") or hasattr(estimator, "privacy_spent_")
     if isinstance(estimator, type) or not is_estimator:
-        kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
+        kind = "a class" if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
     steps, visited, spent = list[PrivacyStep](), _Found([], {}), None
     model, path = estimator, ""

@@ -102,8 +102,8 @@ TWINS = {
         "of the columns",
         "TruncatedSVD": "DPTruncatedSVD",
         "TransformedTargetRegressor": "func and inverse_func, plain functions, and no transformer, "
-        "around a private regression as the last step; or it around the whole pipeline or search, "
-        "with check_inverse=False",
+        "around a private regression as the last step; or put it around the whole pipeline, "
+        "or search, with check_inverse=False",
         "FixedThresholdClassifier TunedThresholdClassifierCV": "class_weight of the classifier, "
         "which a DPGridSearch may choose",
         "FunctionTransformer HashingVectorizer": "plain functions",

@@ -509,7 +509,7 @@ SHOWN = {
     ),
     "folds of a private search": (
         lambda: DPGridSearch(MODEL, {}, cv=5),
-        "'cv'. Leave cv out: candidates are judged on the rows",
+        "'cv'. Leave cv out: a search judges fits on their own rows",
     ),
     "weights of records": (
         lambda: MODEL.fit(X, Y, dplogisticregression__sample_weight=X[:, 0]),
@@ -744,7 +744,7 @@ SHOWN = {
     ),
     "a unit of a pipeline": (
         lambda: make_dp_pipeline(SCALER, CLASSIFIER, privacy_unit="user"),
-        r"'privacy_unit'\. Pass privacy_unit to each private step of a pipeline\.",
+        r"'privacy_unit'\. Pass privacy_unit to each private step of a pipeline; DPP",
     ),
     "bounds of a classifier": (
         lambda: DPLogisticRegression(bounds=PAIR),
@@ -757,6 +757,35 @@ SHOWN = {
     "an owner without a number": (
         lambda: Owner(Federation(SCALER, n_rows=N, n_features=3, owners=2), X),
         r"^Owner.__init__: .*'X'\. It takes federation, number, X",
+    ),
+    "a bound for each column as a norm": (
+        lambda: DPTruncatedSVD(1, row_norm=[90, 100_000, 9]).fit(X),
+        "Got <list> instead. Pass one number, a norm of whole rows; DPStandardScaler takes bounds",
+    ),
+    "a class in place of a unit": (
+        lambda: DPTruncatedSVD(1, privacy_unit=skdp.units.Interaction).fit(X),
+        r"object of skdp\.units, such as privacy_unit=skdp\.units\.Interaction\(\)\.$",
+    ),
+    "a class in place of a model": (lambda: model_card(DPLogisticRegression), "got a class.$"),
+    "folds of a score": (
+        lambda: private_score(fitted(), X, Y, cv=5),
+        "'cv'. Leave cv out: .*, a score takes a fitted model. It takes estimator",
+    ),
+    "a unit of models of users": (
+        lambda: DPPersonalizedRegressor(privacy_unit="user"),
+        "pipeline; DPPersonalizedRegressor always protects users. It takes n_components",
+    ),
+    "a part with other columns": (
+        lambda: Federation(SCALER, n_rows=N, n_features=3, owners=2).fit([X[:20], X[20:, :2]]),
+        "^X has 2 features, but 3 are agreed on.",
+    ),
+    "a frame of cells": (
+        lambda: STREAM.update(TRIPLES),
+        r"^DPStreamingFactorizer\.update: missing required arguments: 'columns', 'values'\. It",
+    ),
+    "a classifier as the prior of a regression": (
+        lambda: DPLinearRegression(prior=LogisticRegression().fit(X, Y)).fit(X, X[:, 0]),
+        "the same features, in the same order, and the same classes, or none.$",
     ),
     "a path of pairs": (
         lambda: interaction_table("log.csv", items=["tea"]),
@@ -822,6 +851,7 @@ ABSENT = {
     "a covariance of an open sum": (DPCovariance(), "covariance_", "finalize after partial_fit"),
     "components of a stream": (STREAM, "components_", "They are in what finalize returns"),
     "a fit of a stream": (STREAM, "fit", "Call update for each batch of changes, then finalize"),
+    "a projection of a stream": (STREAM, "transform", "Call transform of what finalize returns"),
     "a fit of reports": (LocalReports(3, row_norm=1.0), "fit", "Call report .*, then aggregate"),
     "a method that needs bounds": (
         DPCovariance(),
@@ -1016,6 +1046,40 @@ def test_cures_of_durations_times_and_booleans_work():
     texts = POLARS.select("age", flag="town")
     (booleans,) = cures_of(lambda: model.fit(texts, Y), r"polars\.Series\(.*Boolean\)")
     assert eval(booleans, {"X": flags, "polars": pl}).to_list() == [True, None] * 20
+
+
+def test_cures_of_gaps_in_y_of_logarithms_and_of_files_work(tmp_path):
+    names = {"X": X, "y": GAPS[:, 0], "pandas": pd}
+    pieces = cures_of(lambda: DPLinearRegression().fit(X, names["y"]), r"X\[.*?\)\]", r"y\[.*?\)\]")
+    for table in (X, NUMBERS):
+        DPLinearRegression().fit(*(eval(piece, {**names, "X": table}) for piece in pieces))
+    steps = SCALER, CLASSIFIER
+    with_zero = np.where(X > 3, X, 0)
+    model = make_dp_pipeline(FunctionTransformer(np.log), *steps).fit(X, Y)
+    with np.errstate(divide="ignore"):
+        cures_of(lambda: model.predict(with_zero), "before a logarithm, to one above 0")
+    safe = FunctionTransformer(lambda rows: np.log(np.clip(rows, 0.01, None)))
+    assert make_dp_pipeline(safe, *steps).fit(X, Y).predict(with_zero).shape == (N,)
+    table, parquet, array = (tmp_path / name for name in ("a.csv", "a.parquet", "a.npy"))
+    NUMBERS.to_csv(table, index=False)
+    cures_of(lambda: RowBlocks.from_parquet(table), r"pandas\.DataFrame\.to_parquet writes one\.$")
+    pd.read_csv(table).to_parquet(parquet)
+    assert RowBlocks.from_parquet(parquet).shape == X.shape
+    save = r"numpy\.save\(path, X\.astype\(float\)\)"
+    (saved,) = cures_of(lambda: RowBlocks.from_npy(table), save)
+    eval(saved, {"numpy": np, "path": array, "X": NUMBERS.to_numpy(object)})
+    assert RowBlocks.from_npy(array).shape == X.shape
+
+
+def test_a_ledger_refuses_at_the_delta_of_the_fit(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "new", dataset="a", epsilon=1.0, delta=1e-6)
+    left = ledger.remaining(delta=1e-4)
+    model = DPTruncatedSVD(1, epsilon=0.8, delta=1e-4, ledger=ledger)
+    told = f"has epsilon=0.8, .* has less left: {str(left)[:5]}.*, at delta=0.0001. This fit"
+    assert left < 0.8 < ledger.remaining()
+    with pytest.raises(skdp.BudgetError, match=told):
+        model.fit(X)
+    model.set_params(epsilon=left).fit(X)
 
 
 def test_cures_of_parts_of_triples_and_of_ledgers_work(tmp_path):

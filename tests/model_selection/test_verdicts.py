@@ -119,8 +119,8 @@ def test_an_encoder_that_warns_of_one_unknown_category_is_not_private(drop):
     assert len(warnings_of(one, odd)) == 1
     assert [warnings_of(*case) for case in ((one, known), (other, odd))] == [[], []]
     assert privacy_spent(one).verdict == (
-        "Not private: onehotencoder (OneHotEncoder) warns if a row has an unknown category "
-        "(drop=None)"
+        "Not private: onehotencoder (OneHotEncoder) warns if a row has an unknown category: "
+        "pass drop=None"
     )
     assert privacy_spent(other).is_private
     steps = [("encode", encoder(drop=drop)), ("svd", svd())]

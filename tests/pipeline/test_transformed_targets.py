@@ -138,7 +138,7 @@ REFUSED = [
     (target(transformer=StandardScaler(), func=None, inverse_func=None), "func and inverse_func"),
     (target(inverse_func=None), "func and inverse_func, plain functions"),
     (target(func=StandardScaler().fit(Y[:, np.newaxis]).transform), "plain functions"),
-    (target(pipeline(REGRESSION)), "a private regression as the last step; or it around the whole"),
+    (target(pipeline(REGRESSION)), "regression as the last step; or put it around the whole"),
     (target(DPLinearRegression(epsilon=2.0)), "'regress' must keep its default epsilon"),
     (target(DPLinearRegression(random_state=1)), "random_state must be None"),
     (target(func=np.log), "makes NaN or infinity of some responses"),

@@ -21,7 +21,7 @@ from skdp._estimator import BudgetMixin, plan_of
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams import sketches
-from skdp.exceptions import counted, shown, warn_of_privacy
+from skdp.exceptions import counted, named, shown, warn_of_privacy
 from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy import PrivacySpent, Released
@@ -64,6 +64,7 @@ class UpdateReceiver:
         UpdateReceiver.__init__(self)
         vars(self).update(state)
 
+    @named
     def update(self, rows: Any, columns: Any, values: Any) -> None:
         """Add values to cells of the matrix; several values of a cell add up.
 
