@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 from numbers import Integral
 from operator import methodcaller
 from typing import Any, NoReturn
@@ -262,9 +262,7 @@ class RankOneMatrices(containers.SkdpContainer):
         tuple of slice and RankOneMatrices
             The row numbers of a block, and its matrices, which share memory with these.
         """
-        starts = self.block_starts
-        for index in group:
-            rows = slice(starts[index], starts[index + 1])
+        for rows in starmap(slice, pairwise(self.block_starts[group.start : group.stop + 1])):
             yield rows, self[rows]
 
 

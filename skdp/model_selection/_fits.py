@@ -99,8 +99,8 @@ def _keys_of(candidate: Candidate, facts: Sequence[_run.StepFacts]) -> list[Keys
         free, parameters = frozenset[str](), {"": step.estimator}
         if step.is_private:
             if known.spec is not None and not known.follows:
-                free = free_parameters(known.step, known.spec)
-            parameters = known.step.get_params(deep=False)
+                free = free_parameters(known.estimator, known.spec)
+            parameters = known.estimator.get_params(deep=False)
         functions = step.target and (step.target.func, step.target.inverse_func)
         wiring = step.columns, step.before, functions
         kind = type(step.estimator), candidate.shares.get(number), *map(_value_key, wiring)

@@ -198,8 +198,8 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
         if supervised or y is not None:
             named = supervised or [step.estimator for step in steps if step.is_private]
             targets = targets_of(X, y, type(named[0]).__name__)
-        if takes_numbers:
-            checked_digest(targets.mapped(as_numbers), None, is_seeded=False, name="y")
+            if takes_numbers:
+                checked_digest(targets.mapped(as_numbers), None, is_seeded=False, name="y")
     elif y is not None:
         redact_errors(check_consistent_length)(X, y)
         if takes_numbers:
@@ -291,11 +291,18 @@ def _refusals(
             "set_output(transform='default') of it."
         )
     if step.is_private and isinstance(whole, rules.SharedBudget):
-        yield from _changed_budget(whole, step)
+        # All steps share the budget of the whole.
+        for parameter, default in own_budget(step.estimator).items():
+            part = f" For another part of it, pass shares={{{step.name!r}: ...}}, from 0 to 1."
+            yield (
+                f"Step {step.name!r} must keep its default {parameter}={default!r}: pass "
+                f"{parameter} to {type(whole).__name__}, whose steps share it."
+                f"{part * (parameter == 'epsilon')}"
+            )
     if rules.is_columns(step.estimator) and not (is_first or rules.takes_all_rows(step.estimator)):
         yield (
             f"Step {step.name!r}: put it before the first private step, as the first step of all. "
-            f"Elsewhere a ColumnTransformer may have {rules.OF_ALL_ROWS}, and columns by name."
+            f"Elsewhere a ColumnTransformer may have {rules.TAKE_ALL_ROWS}, and columns by name."
         )
         return
     yield from rules.not_private(step.name, step.estimator, is_behind=is_behind)
@@ -306,18 +313,8 @@ def _refusals(
         yield f"Step {step.name!r}, {kind}, has no transform: it must be the last."
 
 
-def _changed_budget(whole: rules.SharedBudget, step: Step) -> Iterator[str]:
-    """Refuse a step with an epsilon or delta of its own, as all steps share one budget."""
-    for parameter, default in own_budget(step.estimator).items():
-        part = f" For another part of it, pass shares={{{step.name!r}: ...}}, from 0 to 1."
-        yield (
-            f"Step {step.name!r} must keep its default {parameter}={default!r}: pass {parameter} "
-            f"to {type(whole).__name__}, whose steps share it.{part * (parameter == 'epsilon')}"
-        )
-
-
 def own_budget(estimator: Any) -> dict[str, Any]:
-    """Return the default of `delta`, and of `epsilon`, if the estimator has another value."""
+    """Return the defaults of `delta` and `epsilon` from which the estimator differs, by name."""
     parameters = signature(type(estimator)).parameters
     changed = {}
     for name in sorted({"delta", "epsilon"} & parameters.keys()):

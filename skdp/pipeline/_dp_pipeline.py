@@ -232,7 +232,7 @@ class DPPipeline(
             for number in range(len(prefix.fitted), len(run.steps)):
                 step, known, scales = run.steps[number], facts[number], None
                 if step.is_private:
-                    one = known.step
+                    one = known.estimator
                     scales = runs.fit_private(run, prefix, known, step.name, charge).scales
                     one._warnings_given = shares.prefixed(number, step.name, one._warnings_given)
                     charge = None  # the first private step has charged the whole cost

@@ -24,13 +24,13 @@ from skdp.data.workers import without_warnings
 # ------------------------------
 # Facts about rows in any container.
 
-_NUMBERS = "biufc"
+_KINDS_OF_NUMBERS = "biufc"
 
 
 def are_numbers(rows: Any) -> bool:
     """Return whether rows hold only numbers; a text such as "1" is no number."""
     dtype = getattr(rows, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
+    if isinstance(dtype, np.dtype) and dtype.kind in _KINDS_OF_NUMBERS:
         return True
     try:
         with without_warnings():
@@ -39,7 +39,7 @@ def are_numbers(rows: Any) -> bool:
     except Exception:
         return False
     if array.dtype.kind != "O":
-        return array.dtype.kind in _NUMBERS
+        return array.dtype.kind in _KINDS_OF_NUMBERS
     return not any(isinstance(entry, str | bytes) for entry in array.ravel())
 
 
@@ -57,7 +57,7 @@ def are_single(rows: Any) -> bool:
     Objects of any type count, as all texts may be missing.
     """
     dtype = getattr(rows, "dtype", None)
-    is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS
+    is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _KINDS_OF_NUMBERS
     return not is_numeric and len(shape_of(rows)) == 1
 
 
@@ -137,10 +137,10 @@ _PAIRS = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not 
 # A public row with one of these values, among 40 equal rows, shows whether a function uses other
 # rows. Functions may do so only for a value that is 0, negative, missing, or an outlier, which is 6
 # standard deviations off the mean. None stands for a value of `_PAIRS`.
-NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
+TRIED_NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
 # Texts of one letter fit into any array: the width of an array of texts depends on private rows.
-_TEXTS = ("1", "2")
+_SHORT_TEXTS = ("1", "2")
 
 
 def row_among(rows: Any) -> Any:
@@ -220,7 +220,7 @@ def _stand_in(rows: Any, filling: Any) -> Any:
         return two
     if hasattr(rows, "fill_null"):
         # This is a frame of polars. Texts with a hyphen are dates.
-        texts = filling[:2] if "-" in str(filling[0]) else _TEXTS
+        texts = filling[:2] if "-" in str(filling[0]) else _SHORT_TEXTS
         values = zip(_values("i", filling), texts, (True, False), strict=True)
         one, other = (rows.clear(1).fill_null(a).fill_null(b).fill_null(c) for a, b, c in values)
         return one.extend(other)
@@ -247,8 +247,8 @@ def _values(kind: str, filling: Any) -> Any:
     first, second, number = filling
     if kind == "U" and (not isinstance(first, str) or "-" in first):
         # Numbers and dates may be longer than the texts that the array can hold.
-        return _TEXTS
-    if kind in _NUMBERS and (isinstance(first, str) or (first, second) in _PAIRS):
+        return _SHORT_TEXTS
+    if kind in _KINDS_OF_NUMBERS and (isinstance(first, str) or (first, second) in _PAIRS):
         first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
     if isinstance(first, str):
         return (None if number is np.nan else first), second  # a missing text is None
@@ -287,10 +287,10 @@ def attempt(method: Callable[..., Any], rows: Any) -> Any:
     except Exception as error:
         return error
     # A ColumnTransformer joins columns of numbers and of booleans to an array of objects.
-    return as_numbers(made) if type(step) is ColumnTransformer else made
+    return without_objects(made) if type(step) is ColumnTransformer else made
 
 
-def as_numbers(made: Any) -> Any:
+def without_objects(made: Any) -> Any:
     """Convert an array of objects to numbers if all objects are numbers or booleans."""
     are_objects = type(made) is np.ndarray and made.dtype == object and are_numbers(made)
     return made.astype(np.float64) if are_objects else made
@@ -301,13 +301,13 @@ class Accepted(NamedTuple):
 
     rows: Any  # None if the function accepts no public rows
     result: Any
-    error: str
+    error: str  # for the first public rows, "" if the function accepts any
 
 
-def accepted(what: str, function: Callable[..., Any], branches: Iterable[Any]) -> Accepted:
+def accepted(what: str, function: Callable[..., Any], pairs: Iterable[Any]) -> Accepted:
     """Try pairs of public rows in turn, until a function accepts one."""
     error = ""
-    for rows in branches:
+    for rows in pairs:
         result = attempt(function, rows)
         if not isinstance(result, Exception):
             return Accepted(rows, result, "")

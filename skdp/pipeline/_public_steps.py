@@ -47,7 +47,7 @@ _NO_FRAMES = (
     "returned a DataFrame (tried on 2 made-up rows); a step must return an array. Return "
     "frame.to_numpy() in the function; or, if it uses no column names, pass validate=True."
 )
-_TEXTS = (
+_BETWEEN_STEPS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
     "make_pipeline(SimpleImputer(strategy='constant'), OneHotEncoder(categories=[...])), [names])."
 )
@@ -120,7 +120,7 @@ def _form_of_public(
             flaw = containers.flaw_of_columns(public.rows)
             if rules.is_columns(step):
                 flaw = _OBJECTS if type(public.rows) is np.ndarray else ""
-            mend = f"{_TEXTS} {flaw}".rstrip()
+            mend = f"{_BETWEEN_STEPS} {flaw}".rstrip()
         facts = f" of shape {shape} and type {dtype}"
         if public_rows.have_categories(public.rows):
             facts = ""  # shape and dtype may depend on the private categories
@@ -167,7 +167,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 
     def function(two: Any) -> Any:
         made = getattr(step, method)(two)
-        return made if issparse(made) else public_rows.as_numbers(np.asarray(made))
+        return made if issparse(made) else public_rows.without_objects(np.asarray(made))
 
     public = accepted(what, function, stand_ins(rows))
     if public.rows is None:
@@ -176,7 +176,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
     # Encoders accept only their own categories, so pairs of these are tried, too.
     categories = [own for leaf in leaves for own in getattr(leaf, "categories_", ())]
     known = [(own[0], own[-1]) for own in categories]
-    for number, pair in product(public_rows.NUMBERS, [None, *known]):
+    for number, pair in product(public_rows.TRIED_NUMBERS, [None, *known]):
         is_first = number is None and pair is None
         for two in [public.rows] if is_first else stand_ins(rows, number, pair):
             among = attempt(function, public_rows.row_among(two))
@@ -297,25 +297,25 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
     text = f"Input X contains NaN or infinity, which {what} refuses."
     if of_public or not public_rows.have_gaps(rows).any():
         text = public_rows.message_of(what, error)
-    is_left_out = text.endswith("it refuses.")  # the text of the error, which may show values
+    is_left_out = text.endswith("it refuses.")  # whether `text` lacks that of the error
     # Which columns hold texts is public, but not which have missing values.
-    texts = [one for one, kind in containers.types_of(rows) if kind]
+    named = [one for one, kind in containers.types_of(rows) if kind]
     if is_left_out and not any(type(one) in _MAY_MIX for one in _leaves(step)):
         if of_public:
             return of_public
         tags = [get_tags(one).input_tags for one in _leaves(step)]
-        if texts and not any(one.string or one.categorical for one in tags):
+        if named and not any(one.string or one.categorical for one in tags):
             return f"{what} refuses its rows. {containers.flaw_of_columns(rows)}"
-    if texts and is_left_out:
+    if named and is_left_out:
         if rules.is_columns(step):
             # Steps that split texts into words refuse gaps, so their columns are named.
             split = list[Any]()
             for _, part, columns in step.transformers:
                 if any(hasattr(leaf, "build_analyzer") for leaf in _leaves(part)):
                     split += [*np.ravel(columns)]
-            texts = [one for one in texts if one in split] or texts
+            named = [one for one in named if one in split] or named
         text += (
-            f" Fill gaps in {shortened(texts)} before the fit, as frame.fillna({{{texts[0]!r}: "
+            f" Fill gaps in {shortened(named)} before the fit, as frame.fillna({{{named[0]!r}: "
             "''}) does, or within the part, by make_pipeline(SimpleImputer(strategy='constant', "
             "fill_value=''), FunctionTransformer(numpy.ravel), HashingVectorizer(...))."
         )

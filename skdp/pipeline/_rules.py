@@ -181,17 +181,18 @@ def learning_parameters(step: Any) -> list[str]:
 
 def calls_objects(step: Any) -> bool:
     """Return whether a step of a stateless class calls objects that may learn or store rows."""
-    return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
+    return type(step) in _stateless() and not _calls_only_functions(step.get_params(deep=False))
 
 
-# Types of callables that learn nothing.
-_PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
+# Types of callables that learn nothing, besides functions of Python.
+_LEARN_NOTHING = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
 
 
-def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
+def _calls_only_functions(given: Any, met: frozenset[int] = frozenset()) -> bool:
     """Return whether parameters contain no callable objects but functions, as far as can be seen.
 
-    Other callable objects, such as methods of estimators and caches, may learn or store rows.
+    Other callable objects, such as methods of estimators and caches, may learn or store rows. `met`
+    has the ids of the objects around these parameters, as an object may contain itself.
     """
     contents: Iterable[Any] = given if isinstance(given, list | tuple) else ()
     if hasattr(given, "fit") and hasattr(given, "get_params"):
@@ -206,8 +207,10 @@ def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
         named = [one for one in used.globals.values() if hasattr(one, "get_params")]
         contents = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
     elif callable(given):
-        return isinstance(given, _PLAIN)
-    return id(given) in met or all(_is_plain(one, met | {id(given)}) for one in contents)
+        return isinstance(given, _LEARN_NOTHING)
+    return id(given) in met or all(
+        _calls_only_functions(one, met | {id(given)}) for one in contents
+    )
 
 
 def is_public_target(step: Any) -> bool:
@@ -216,7 +219,7 @@ def is_public_target(step: Any) -> bool:
         return False
     functions = [step.func, step.inverse_func]
     is_private = isinstance(step.regressor, PrivateEstimator)
-    return is_private and None not in functions and _is_plain(functions)
+    return is_private and None not in functions and _calls_only_functions(functions)
 
 
 def instead_of(step: Any) -> str:
@@ -233,8 +236,9 @@ def is_passed_through(step: Any) -> bool:
 
 # Behind a private step, errors and warnings would show single rows. So only these exact classes may
 # stand there: they map each row by itself, and refuse no finite number.
-_OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
-OF_ALL_ROWS = (
+_TAKE_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
+#: These steps, in words.
+TAKE_ALL_ROWS = (
     "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
     "ColumnTransformer and FeatureUnion of these, 'passthrough' and 'drop'"
 )
@@ -253,7 +257,7 @@ def takes_all_rows(step: Any) -> bool:
         return all(takes_all_rows(part) for _, part in parts_of(step) or ())
     if step is None or isinstance(step, str):
         return step in (None, "passthrough", "drop")
-    return type(step) in _OF_ALL_ROWS and is_stateless(step)
+    return type(step) in _TAKE_ALL_ROWS and is_stateless(step)
 
 
 def keeps_columns(step: Any) -> bool:
@@ -588,7 +592,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
     """Yield why a step is refused; `is_behind` says that a private step comes before it."""
     where, kind = f"Step {name!r}: " if name else "estimator: ", type(estimator).__name__
     check_unwatched(where, estimator)
-    if flaw := _no_step(estimator):
+    if flaw := _flaw_of_step(estimator):
         yield where + flaw
         return
     if isinstance(estimator, PrivateEstimator):
@@ -601,7 +605,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         yield (
             f"{where}{kind} may refuse single rows, and behind a private step its error would "
             "reveal them: put it before the first private step. What may follow one is "
-            f"{OF_ALL_ROWS}."
+            f"{TAKE_ALL_ROWS}."
         )
     elif is_columns(estimator):
         for part, one in parts_of(estimator) or ():
@@ -627,8 +631,8 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         yield f"{where}{learns}. {use}, or {frozen}."
 
 
-def _no_step(estimator: Any) -> str:
-    """Return why an object cannot be a step, or ""."""
+def _flaw_of_step(estimator: Any) -> str:
+    """Return why an object cannot be a step; "" if it can be one."""
     kind = type(estimator).__name__
     if isinstance(estimator, DelegatesMixin):
         return (

@@ -196,9 +196,9 @@ def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
 
 @dataclass
 class StepFacts:
-    """A step, and what is known before its fit: its spec and data, or public facts."""
+    """The estimator of a step, and what is known before its fit."""
 
-    step: Any
+    estimator: Any
     # Spec of a private step. If a release decides how many columns the step gets, the spec is that
     # for the most columns, and `follows` names the release; otherwise `follows` is "".
     spec: Any = None
@@ -206,12 +206,13 @@ class StepFacts:
     # If the step has validated its rows: the rows, and the data that the validation returned.
     rows: Any = None
     data: Any = None
-    size: Any = None  # otherwise the arguments of `_spec_of_size`
+    # Otherwise the arguments of `_spec_of_size`: numbers of rows and of columns, and public rows.
+    size: tuple[int, int, Any] | None = None
 
     @cached_property
     def plan(self) -> Plan:
         """Plan of the fit of this step, whose spec is known."""
-        return _estimator.plan_of(self.spec, self.step._plan(self.spec))
+        return _estimator.plan_of(self.spec, self.estimator._plan(self.spec))
 
 
 class Prefix(NamedTuple):
@@ -257,7 +258,7 @@ def step_facts(
     for number, step in enumerate(run.steps):
         known = StepFacts(step.estimator)
         if step.is_private:
-            one = known.step = with_cost(run, number, shares, step.name)
+            one = known.estimator = with_cost(run, number, shares, step.name)
             one._validate_params()
             if not run.is_plan_only and isinstance(one, PrivateClassifier):
                 one._classes_and_codes(run.targets)
@@ -288,7 +289,7 @@ def step_facts(
         if step.columns is not None or number < len(prefix.fitted):
             continue
         if is_behind:
-            made = _like_behind(known.step, step, n_rows, like, released)
+            made = _like_behind(known.estimator, step, n_rows, like, released)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
             made = _first_result(step.name, without_private_parts(step.estimator), like)
             n_rows, is_behind = run.n_units or _shape_of(run.X)[0], True
@@ -301,11 +302,11 @@ def step_facts(
 
 def _first_result(name: str, step: Any, like: Any) -> Any:
     """Return the result of a step for the first pair of public rows that it accepts."""
-    branches = [*stand_ins(as_named(like))]
-    for rows in branches:
+    pairs = [*stand_ins(as_named(like))]
+    for rows in pairs:
         with suppress(ValueError):
             return _public_result(name, step, rows)
-    return _public_result(name, step, branches[0])
+    return _public_result(name, step, pairs[0])  # raises its error
 
 
 def _public_result(name: str, step: Any, rows: Any) -> Any:
@@ -371,7 +372,7 @@ def warnings_of(run: Run, shares: Shares, facts: Sequence[StepFacts]) -> list[st
     warnings: list[str] = []
     for number in shares.by_step:
         if (known := facts[number]).spec is not None:
-            own = known.step._warnings(known.spec, known.plan)
+            own = known.estimator._warnings(known.spec, known.plan)
             warnings += shares.prefixed(number, run.steps[number].name, own)
     return warnings
 
@@ -433,7 +434,7 @@ def fit_private(
     A `DPPCA` or `DPTruncatedSVD` right behind a `DPStandardScaler` may correct the scales of the
     scaler. Warnings from public facts are left out, as they were given before anything was spent.
     """
-    number, one = len(prefix.fitted), known.step
+    number, one = len(prefix.fitted), known.estimator
     one._part = one._part._replace(charge=charge)
     corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
     with _estimator.fitted_within(one, label):
@@ -517,8 +518,8 @@ def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     return clone(run.estimator).set_params(steps=steps)
 
 
-# Rounding may raise the cost of all fits above the whole cost by up to half of this fraction.
-_ROUNDING = 2e-9  # not tuned
+# The cost of all fits may exceed the whole cost by this fraction, as shares are rounded.
+_OVER_WHOLE = 2e-9  # not tuned
 
 
 def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> PrivacySpent:
@@ -529,8 +530,8 @@ def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> Priva
     ]
     # All steps get the same rows, so a row and a record are the same unit.
     composed = labeled[0].compose(*labeled[1:], same_unit=True)
-    is_over = composed.mu > whole.mu * (1 + _ROUNDING)
-    if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
+    is_over = composed.mu > whole.mu * (1 + _OVER_WHOLE)
+    if is_over or composed.delta_tail > whole.delta_tail * (1 + _OVER_WHOLE):
         raise RuntimeError(f"All fits have spent mu={composed.mu}, and were given {whole.mu}.")
     return replace(
         composed,

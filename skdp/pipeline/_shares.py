@@ -19,10 +19,8 @@ class Step(NamedTuple):
     estimator: Any
     share: float | None = None  # of the square of mu, in a DPPipeline
     # Each private part of a ColumnTransformer is a step, too.
-    columns: Any = None  # its columns of X; None for a step that is no part
-    before: Any = (
-        None  # Pipeline of the public steps of the part, which come before the private one
-    )
+    columns: Any = None  # columns of X that the part gets; None for a step that is no part
+    before: Any = None  # Pipeline of the public steps of the part, before its private step
     target: Any = None  # a TransformedTargetRegressor around this estimator
 
     @property
@@ -75,8 +73,8 @@ def shares_of(steps: Sequence[Step], cost: PrivacyCost) -> Shares:
 # Default shares of steps before the last: a scaler with public bounds, a scaler without bounds, and
 # an estimator of components or of another author.
 _KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
-# The sum of given shares may exceed 1 by this, as they are rounded.
-_ROUNDING = 1e-9  # not tuned
+# The sum of given shares may differ from 1 by this, as they are rounded.
+_OFF_ONE = 1e-9  # not tuned
 
 
 def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> dict[str, float]:
@@ -103,7 +101,7 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
     rest = 1 - math.fsum(shares.values())
     if last and rest > 0:
         shares[last] = rest
-    elif last or abs(rest) > _ROUNDING:
+    elif last or abs(rest) > _OFF_ONE:
         wanted = f"leave a part for {last!r}" if last else "add to 1"
         raise ValueError(
             f"shares must {wanted}; with shares for the other steps they are {shares}, and their "
