@@ -91,11 +91,10 @@ class RecordClipping:
         return gradient._replace(total=total, whitening=whitening)
 
     def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
-        """Return a function from a block of matrices to their tangent coordinates and residuals."""
+        """Return a function from a block of matrices to whitened coordinates and residuals."""
         records = self.records
 
         def _coordinates(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
-            """Return whitened tangent coordinates of the matrices of a block, and residuals."""
             coordinates, inner = matrices.tangent(point, records.intercept)
             if whitening is not None:
                 assert isinstance(coordinates, DenseCoordinates)
@@ -133,7 +132,7 @@ class ResponseClipping(RecordClipping):
         return trace_records.public_curvature(design, along, self._weights, gradient.unclipped)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
-        """Sum tangent vectors times clipped residuals, with public weights for long matrices."""
+        """Sum tangent vectors times public weights and clipped residuals; count unclipped ones."""
         design = self.records.design
         lengths = design.map_rows(lambda rows, matrices: vectors(rows, matrices)[0].norms())
         downweights = level < NO_CLIPPING
@@ -143,7 +142,6 @@ class ResponseClipping(RecordClipping):
         lengths[weights == 0] = 0.0
 
         def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
-            """Sum weighted tangent vectors times clipped residuals; count unclipped residuals."""
             coordinates, residuals = vectors(records, matrices)
             clipped = np.clip(residuals, -level, level)
             factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
@@ -510,8 +508,7 @@ def _warnings(
         return ()
     if not clips:
         return (_NOT_CONVERGED,) if gradients[-1].size > _LEFT * gradients[0].size else ()
-    votes = [(gradient.unclipped, gradient.vote_std) for gradient in gradients]
-    unclipped, noise_std = min(votes[-_LAST_VOTES:])
+    unclipped, noise_std = min((one.unclipped, one.vote_std) for one in gradients[-_LAST_VOTES:])
     if unclipped + _CERTAINTY * noise_std < _LEAST_OF_WANTED * quantile:
         return (
             "The descent has not converged, and the coefficients are probably useless. If you "
@@ -555,7 +552,7 @@ def calibrate(
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
     norm = float(np.linalg.norm(estimate.point.values))
     unit = spread.of_all
-    size = max(norm, min(noise, unit)) / unit or 1.0
+    size = (max(norm, min(noise, unit)) / unit) or 1.0
 
     def _products(rows: slice, matrices: Matrices) -> np.ndarray:
         """Sum the calibration products of a block; records that are not finite add 0."""
@@ -563,9 +560,9 @@ def calibrate(
         true = (records.responses[rows] - offset) / unit
         is_usable = np.isfinite(true) & np.isfinite(predicted)
         predicted, true = np.where(is_usable, predicted, 0.0), np.where(is_usable, true, 0.0)
-        products = descents.calibration_products(predicted, true, size)
-        products[~is_usable] = 0.0
-        return np.asarray(matrices.times_sample_weight(products).sum(axis=0))
+        terms = descents.calibration_products(predicted, true, size)
+        terms[~is_usable] = 0.0
+        return np.asarray(matrices.times_sample_weight(terms).sum(axis=0))
 
     sums, noise_std = budget.release(release, design.map_sum(_products, 3))
     sums, noise_std = sums / design.n_records, noise_std / design.n_records

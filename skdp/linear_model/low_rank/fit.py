@@ -58,14 +58,14 @@ class Transform:
         """Return the estimate with coefficients and intercept for the matrices as passed to fit."""
         point = estimate.point
         # As A and B are symmetric, coefficients M of A Z B are coefficients A M B of Z.
-        left = _mapped(self.row_map, point.left)
-        right = _mapped(self.column_map, point.right)
+        left, right = _mapped(self.row_map, point.left), _mapped(self.column_map, point.right)
+        values = point.values
         if np.ndim(self.multiplier) == 0:
-            values = point.values * self.multiplier
+            values = values * self.multiplier
         elif len(right) == 1:  # Matrices are columns, with one multiplier for each entry.
-            left, values = left * self.multiplier, point.values
+            left = left * self.multiplier
         else:
-            right, values = right * self.multiplier.T, point.values
+            right = right * self.multiplier.T
         undone, offset = FixedRank(left, values, right).orthonormal(), estimate.offset
         if self.center is not None:
             offset -= float(np.vdot(undone.matrix, self.center))
@@ -99,12 +99,12 @@ def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
 
 # A feature is rare if at most this fraction of the records differ from its most frequent value.
 _RARE = 0.25  # not studied
-# If fewer rare features than this differ from their most frequent value in an average record, many
+# If in an average record fewer rare features than this differ from their most frequent value, many
 # records have gradients near 0.
 _FEW_RARE = 2.0  # not studied
-# Sizes to which standardized entries are clipped: of features with a known scale; and of features
-# whose scale is hidden by noise, in units of an assumed scale. The first one is studied in
-# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails".
+# Sizes to which standardized entries are clipped: of features with a known scale, studied in
+# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails"; and of
+# features whose scale noise hides, in units of an assumed scale.
 _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
 # Medians of public features come from a sample of rows. Limits of its number of rows, and wanted
@@ -172,9 +172,8 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # A fit whose `signal_strength` is below this is useless:
 # benchmarks/trace_regression/errors.md, "How many records it takes".
 _LEAST_SIGNAL = 2.0
-# Least signal for matrices of rank one, and for cells of tables, where a record depends on few
-# coefficients; relative to the noise along one singular vector instead of all noise.
-# docs/user_guide/low_rank_regression.rst, "When it cannot work", and for cells
+# Least signal relative to the noise along one singular vector, for matrices of rank one, and for
+# cells of tables: docs/user_guide/low_rank_regression.rst, "When it cannot work", and for cells
 # benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
@@ -200,9 +199,8 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
             f"{_fewer(spec)}."
         )
     features = plan.parts.features
-    # Noise of the released counts, or moments, from which centers and scales of features follow.
-    noise_std = None if features is None else branches_of(features)[0][-1].noise_std
-    if noise_std is not None and noise_std > MOST_NOISE:
+    # Centers and scales of features follow from the last release of a branch, their moments.
+    if features is not None and (branches_of(features)[0][-1].noise_std or 0.0) > MOST_NOISE:
         yield (
             f"{few} to scale {counted(spec.n_entries, 'feature')} one by one: noise hides most of "
             f"the centers and scales. Pass more {spec.unit.counted}, a larger epsilon, or fewer "
@@ -280,8 +278,8 @@ def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
 def _least_signal(spec: TraceSpec) -> float:
     """Return the least `signal_strength` with which a fit is useful, from public facts.
 
-    Matrices of rank one need more, as each record depends on few coefficients. There, a singular
-    vector must stand out from the noise along it, a small part of the noise of all coefficients.
+    Matrices of rank one need more, as each record depends on few coefficients: each singular vector
+    must stand out from the noise along it, a small part of the noise of all coefficients.
     """
     shape = spec.matrix_shape
     if spec.factors is None or min(shape) == 1:
@@ -319,9 +317,8 @@ _MANY_OFF_CENTER, _LEAST_PART, _LEAST_PART_OF_FEW = 0.5, 0.5, 0.2
 # If the mean square of the residuals over that of the responses exceeds `_NO_BETTER`, the fit
 # warns; above `_WORSE`, coefficients become 0. benchmarks/trace_regression/unlike_data.md
 _NO_BETTER, _WORSE = 0.9, 1.1
-# Assumed size of the mean of centered responses, in units of their spread: if the center is a
-# released median, and if it is 0.
-_USUAL_MEAN, _MEAN_AROUND_0 = 0.3, 1.0  # not studied
+# Assumed size of the mean of responses, in units of their spread, if no center is subtracted.
+_MEAN_AROUND_0 = 1.0  # not studied
 # A released median may be any value if its counts have more noise than this fraction of the units.
 _ROUGH = 0.1  # not studied
 # Largest norm of coefficients, in units of the spread of the responses: with a public covariance,
@@ -335,29 +332,30 @@ def solve_trace(
 ) -> Estimate:
     """Release the scales of matrices, then the coefficients and the intercept."""
     center, bounded = 0.0, partial(descents.bounded, bound=spec.response_bound)
-    responses = view.responses.mapped(bounded)
-    units = spec.n_units, view.design.n_jobs, view.design.people
+    responses, design = view.responses.mapped(bounded), view.design
     if plan.response_center:
-        center = descents.median_of_responses(plan.response_center, responses, budget, *units)
+        center = descents.median_of_responses(
+            plan.response_center, responses, budget, spec.n_units, design.n_jobs, design.people
+        )
         responses = view.responses.mapped(partial(bounded, center=center))
-    branch, scaled, transform = plan.branches.branches[0], view.design, _public_transform(spec)
+    branch, scaled, transform = plan.branches.branches[0], design, _public_transform(spec)
     if spec.covariance == "private":
-        scales, branch = _scales(spec, plan, view.design, responses, budget)
-        transform, scaled = _whitened(spec, branch, scales, view.design, responses, budget)
+        scales, branch = _scales(spec, plan, design, responses, budget)
+        transform, scaled = _whitened(spec, branch, scales, design, responses, budget)
     # Without noise, an infinite spread of the responses stands for no clipping.
     spread, farthest = Spread(math.inf), spec.response_bound + abs(center)
     if branch.response_spread is not None:
-        counts = trace_records.count_responses(responses, *units[1:])
+        counts = trace_records.count_responses(responses, design.n_jobs, design.people)
         spread = trace_records.release_spread(
             branch.response_spread, counts, budget, farthest, spec.n_units
         )
-    noise_std = plan.response_center[0].noise_std if plan.response_center else None
-    is_rough = noise_std is not None and noise_std > _ROUGH * spec.n_units
-    if is_rough and center != 0 and 0.7 < spread.size / abs(center) < 1.4:
+    # Without releases of a center, it is 0.
+    is_rough = center != 0 and (plan.response_center[0].noise_std or 0.0) > _ROUGH * spec.n_units
+    if is_rough and 0.7 < spread.size / abs(center) < 1.4:
         # The center is noise: most responses are as far from it as 0 is, so they are near 0.
         center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
         responses = view.responses.mapped(bounded)
-    usual_mean = _USUAL_MEAN if center else _MEAN_AROUND_0
+    usual_mean = trace_records.USUAL_MEAN if center else _MEAN_AROUND_0
     records = Records(scaled, responses, view.intercept, transform.covariance)
     fit = _Fit(spec, branch, transform, spread, farthest, usual_mean, budget)
     estimate = (fit.matrices if branch.margins is None else fit.table)(records)
@@ -493,8 +491,10 @@ class _Fit:
         residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         size, are_noise = math.inf, False
         if plan.last_spread is not None:
-            facts = records.design.n_jobs, records.design.people
-            counts = trace_records.count_responses(residuals.responses, *facts)
+            design = records.design
+            counts = trace_records.count_responses(
+                residuals.responses, design.n_jobs, design.people
+            )
             last = trace_records.release_spread(
                 plan.last_spread, counts, budget, self.farthest, self.spec.n_units
             )
@@ -536,7 +536,6 @@ class _Fit:
             clipping = ResponseClipping(records, 2 * spec.response_bound)
         largest, least = self._bounds()
         are_many = spread.fraction_off_center >= _MANY_OFF_CENTER
-        least_part = _LEAST_PART if are_many else _LEAST_PART_OF_FEW
         estimate = trace_descent.descend(
             plan.steps,
             clipping,
@@ -547,7 +546,7 @@ class _Fit:
             largest_coefficients=largest,
             least_curvature=least,
             least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
-            least_part=least_part,
+            least_part=_LEAST_PART if are_many else _LEAST_PART_OF_FEW,
             # With a weak signal, coefficients may explain this spread by chance.
             unexplained=spread.of_all if spec.is_weak else 0.0,
         )
@@ -631,16 +630,16 @@ class _Fit:
     def _judged_by_residuals(self, estimate: Estimate, of_residuals: Spread) -> Estimate:
         """Set coefficients to 0 if residuals are larger than responses; warn if nearly as large."""
         spec, spread = self.spec, self.spread
-        counted, ratio = spec.unit.counted, self._residual_ratio(of_residuals)
+        units, ratio = spec.unit.counted, self._residual_ratio(of_residuals)
         if ratio > _WORSE:
             estimate = estimate.without_coefficients(
                 spread.of_all * self.usual_mean,
                 "All coefficients are 0: the descent ended where predictions are worse than a "
-                f"constant. Pass more {counted}, a larger epsilon, or {_fewer(spec)}.",
+                f"constant. Pass more {units}, a larger epsilon, or {_fewer(spec)}.",
             )
             return replace(estimate, n_cut=0)
         if ratio > _NO_BETTER and not estimate.warnings and estimate.n_cut < spec.rank:
             reason = "residuals are about as large as the responses"
-            doubt = descents.warning_of_doubt(counted, _fewer(spec), reason)
+            doubt = descents.warning_of_doubt(units, _fewer(spec), reason)
             return replace(estimate, warnings=(doubt,))
         return estimate

@@ -17,9 +17,9 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records: `_PRECISION` in searches; and in the
-# histogram of responses, to show rare responses, `_FINE_PRECISION` if it takes at most the share
-# `_SPARE_SHARE`, else at least `_BIN_PRECISION`. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: `_PRECISION` in searches; `_BIN_PRECISION`
+# in the histogram of responses or, if the share `_SPARE_SHARE` affords it, less, down to
+# `_FINE_PRECISION`, to show rare responses. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -194,7 +194,7 @@ def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION)
 
 
 def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
-    """Plan the histogram of response sizes, with `_FINE_PRECISION` if a small share suffices."""
+    """Plan the histogram of sizes of responses, or of residuals."""
     least = _share_of_counts(2, spec, _BIN_PRECISION)
     fine = _share_of_counts(2, spec, _FINE_PRECISION)
     return _plan_powers(spec, name, max(least, min(fine, _SPARE_SHARE)))
@@ -306,8 +306,7 @@ def _plan_steps(
     steps = descents.plan_descent(spec, shares, votes, change, follows=_SPREAD, shape=shape)
     if not spec.has_curvatures:
         return steps
-    share = curvatures / n_steps
     return tuple(
-        step._replace(curvature=_plan_powers(spec, f"curvature {number}", share))
+        step._replace(curvature=_plan_powers(spec, f"curvature {number}", curvatures / n_steps))
         for number, step in enumerate(steps, start=1)
     )

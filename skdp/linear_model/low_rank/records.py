@@ -61,7 +61,6 @@ def clipped_sum(
     """
 
     def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
-        """Sum the clipped vectors of a block, and count the unclipped ones."""
         coordinates, factors = vectors(records, matrices)
         # The norm of the product, as the product of a factor and a norm may underflow.
         coordinates.multiply(factors)
@@ -157,8 +156,7 @@ POWERS = 2.0**_EXPONENTS  # not tuned
 N_POWERS = len(POWERS)
 # Larger values count as this one, as their exponents could overflow. Not studied.
 _LARGEST = 1e300
-# A histogram has a bin from p / sqrt(2) to p * sqrt(2) for each power of two p. This is the root
-# mean square of sizes spread evenly over such a bin, divided by p.
+# Root mean square of sizes spread evenly over the bin of a power of two, divided by this power.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 #: Least spread of responses, and the spread if noise hides all responses. Not studied.
 LEAST_SPREAD = 1e-12
@@ -348,7 +346,6 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
     clipped = weighting_to(bound, design.n_entries)
 
     def _second_moments(records: slice, matrices: Matrices) -> tuple[np.ndarray, ...]:
-        """Sum the second moments of each side over the clipped matrices of a block."""
         weights = clipped(matrices.norms())
         weights[np.isnan(responses[records])] = 0.0
         weights = matrices.times_root_sample_weight(weights)
@@ -476,7 +473,7 @@ def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
 # Used bins of `POWERS` in histograms of curvatures, from 2**-9 to 2**15, as matrices are scaled to
 # entries of mean square 1. If all bins were used, noise would seem to fill some.
 _CURVATURES = slice(31, 56)  # not tuned
-# Mean of numbers spread evenly over a bin, from p / sqrt(2) to p * sqrt(2), divided by p.
+# Mean of numbers spread evenly over the bin of a power of two, divided by this power.
 _MEAN_IN_BIN = 1.06  # not tuned
 # A bin of curvatures is filled if it exceeds `_ALONE` standard deviations of its noise, or if it
 # and the next lower bin both exceed `_PAIR`. The limits are high: one bin of large curvatures that
@@ -484,9 +481,9 @@ _MEAN_IN_BIN = 1.06  # not tuned
 # below, as lower bins hardly matter. Not studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 # For uncorrelated entries of variance 1, the curvature of the clipped loss is the fraction of
-# unclipped gradients. Any curvature is assumed to be at least `_LEAST` times this fraction, which
-# counts as `_LEAST_UNCLIPPED` if it is smaller.
-_LEAST, _LEAST_UNCLIPPED = 0.8, 0.1  # not studied
+# unclipped gradients. Any curvature is assumed to be at least `_LEAST_CURVATURE` times this
+# fraction, which counts as `_LEAST_UNCLIPPED` if it is smaller.
+_LEAST_CURVATURE, _LEAST_UNCLIPPED = 0.8, 0.1  # not studied
 
 
 def release_curvature(
@@ -507,7 +504,6 @@ def release_curvature(
     in_bins, (direction, shift) = budget.is_private, along
 
     def _curvatures(rows: slice, matrices: Matrices) -> np.ndarray:
-        """Count the curvatures of records in a block by power of two, or sum them."""
         coordinates, factors = vectors(rows, matrices)
         coordinates.multiply(factors)
         norms = coordinates.norms()
@@ -529,8 +525,8 @@ def release_curvature(
 def _mean_curvature(fractions: np.ndarray, noise_std: float, unclipped: float) -> float:
     """Estimate the mean curvature of the records from a noisy histogram."""
     fractions, powers = fractions[_CURVATURES], POWERS[_CURVATURES]
-    least = _LEAST * max(unclipped, _LEAST_UNCLIPPED)
-    expected = least / _LEAST
+    least = _LEAST_CURVATURE * max(unclipped, _LEAST_UNCLIPPED)
+    expected = least / _LEAST_CURVATURE
     is_high = fractions > _PAIR * noise_std
     is_filled = is_high & np.append(False, is_high[:-1]) | (fractions > _ALONE * noise_std)
     if not is_filled.any():
@@ -557,7 +553,7 @@ def public_curvature(
     inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
     unclipped = max(unclipped, _LEAST_UNCLIPPED)
     curvature = float(weights @ inner**2) / design.n_records
-    return max(curvature * (1 + unclipped) / 2, _LEAST * unclipped)
+    return max(curvature * (1 + unclipped) / 2, _LEAST_CURVATURE * unclipped)
 
 
 # ------------------------------
@@ -565,8 +561,8 @@ def public_curvature(
 
 # For sums by row and column, responses are clipped to this multiple of their spread.
 _MARGIN_CLIP = 2.0  # not tuned
-# Assumed size of the mean of centered responses, in units of their spread.
-_USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
+#: Assumed size of the mean of responses around their released median, in units of their spread.
+USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
 
 
 @dataclass(frozen=True)
@@ -613,7 +609,7 @@ def release_margins(
     # The projection makes column sums add up to 0: they get the total of the row sums.
     sum_of_all = float(sums[0].sum())
     sums[1] += sum_of_all / n_columns - sums[1].mean()
-    offset, residual = sum_of_all / design.n_records, spread if math.isfinite(spread) else 0.0
+    offset, response_std = sum_of_all / design.n_records, spread if math.isfinite(spread) else 0.0
     means = []
     for of_side, inverse_roots in zip(sums, maps, strict=True):
         assert inverse_roots is not None
@@ -621,23 +617,24 @@ def release_margins(
         variances = 1 / np.square(inverse_roots)
         counts = design.n_records * variances / variances.sum()
         noise_of_sum = noise_std / math.sqrt(len(counts))
-        means.append(_shrunken_means(of_side - offset * counts, counts, residual, noise_of_sum))
+        excess = of_side - offset * counts
+        means.append(_shrunken_means(excess, counts, response_std, noise_of_sum))
     rows, columns = means
     left = np.column_stack([rows, np.ones(n_rows)]) / math.sqrt(n_rows * n_columns)
     right = np.column_stack([np.ones(n_columns), columns])
     # The mean of all cells is shrunk by its noise, relative to the usual size of such a mean.
-    noise = noise_std / design.n_records / max(_USUAL_MEAN * residual, LEAST_SPREAD)
+    noise = noise_std / design.n_records / max(USUAL_MEAN * response_std, LEAST_SPREAD)
     return Margins(FixedRank(left, np.ones(2), right), offset / (1 + noise * noise))
 
 
 def _shrunken_means(
-    sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
+    sums: np.ndarray, counts: np.ndarray, response_std: float, noise_std: float
 ) -> np.ndarray:
     """Estimate the means of groups, as random effects, from noisy sums; 0 if all may be noise.
 
-    `counts` are the sizes of the groups, and `spread` is the standard deviation of a response.
+    `counts` are the sizes of the groups.
     """
-    noise = counts * spread**2 + noise_std**2
+    noise = counts * response_std**2 + noise_std**2
     excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
     variance = max(excess / float(counts @ counts), 0.0)
     scales = np.square(counts) * variance + noise

@@ -26,15 +26,15 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "rank": [AT_LEAST_ONE],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
-    # `checked_covariance` checks it, with the shape of the matrices.
+    # `checked_covariance` checks the covariance, with the shape of the matrices.
     "covariance": "no_validation",
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"auto", "random", "spectral"})],
 }
 # Fits with a smaller `signal_strength` are calibrated: benchmarks/least_squares/least_squares.md.
 _WEAK = 12.0
-# Limits of the default number of steps; and the strength, units times mu per free coefficient, from
-# which on the number exceeds its lower limit: benchmarks/trace_regression/errors.md and starts.md.
+# Limits of the default number of steps; and the number of units times mu per free coefficient above
+# which it exceeds its lower limit: benchmarks/trace_regression/errors.md and starts.md.
 _STEPS, _STRONG = (10, 40), 100.0
 # A name; or public covariances of the rows and of the columns of matrices, None for the identity;
 # or one public covariance of all entries in C order.
@@ -54,8 +54,7 @@ class TraceSpec:
     # For matrices of rank one, whether left and right factors are sparse; None for others.
     factors: tuple[bool, bool] | None
     is_dense: bool  # whether the fit stores all entries of a matrix
-    # Bound of the rounding error of a sum, in units of the largest contribution.
-    rounding: float
+    rounding: float  # bound on the rounding of a sum, if no record adds more than 1
     response_bound: float  # inf for none
     fit_intercept: bool
     n_iter: int
@@ -229,7 +228,7 @@ def facts_of(
         "dtype": float_dtype(rows),
         "rounding": rounding_of_depth(depth + terms_within(shape), n_units),
         "factors": factors,
-        "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),
+        "is_dense": factors is None and (is_short or not is_sparse),
     }
 
 
@@ -243,10 +242,7 @@ def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneM
 
 
 def matrix_shape_of(asked: Any, given: Shape, n_features: int) -> tuple[int, int]:
-    """Return the shape of matrices: `asked`, a parameter or, if that is None, `given` by X.
-
-    Refuse a shape that does not fit X.
-    """
+    """Return the shape of matrices, `asked` by a parameter or else `given` by X, if it fits X."""
     if asked is None:
         return given or (n_features, 1)
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)

@@ -122,7 +122,6 @@ def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     n_candidates, _, k = candidates.shape
 
     def _losses_of_batch(_: slice, batch: UserBatch) -> np.ndarray:
-        """Sum the losses of each candidate over the users of a batch."""
         losses, size = np.empty(n_candidates), _CHUNK_ENTRIES // (batch.responses.size * k)
         for chosen in gen_batches(n_candidates, max(size, 1)):
             errors = _errors(batch, candidates[chosen])

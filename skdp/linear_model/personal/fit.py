@@ -107,7 +107,6 @@ def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndar
     """Sum the gradients of users, clipped to norm `level`, and count the unclipped ones."""
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, Any]:
-        """Sum the clipped gradients of a batch of users, and count the unclipped ones."""
         slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
         weights = clip_weights(norms, level, prior.basis.size)
         # Overflowed values have weight 0. They are set to 0, as 0 times infinity is NaN.
@@ -206,7 +205,6 @@ def _clipped_sums(
     size, k = prior.basis.shape
 
     def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Sum both sides of the normal equations of a batch of users, with clip weights."""
         heads, products, *norms = map_batch(partial(_terms, prior=prior), batch)
         lengths = (size * k) ** 2, size * k
         weights = np.minimum(*map(clip_weights, norms, levels, lengths))
@@ -300,10 +298,9 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 Choices = tuple[tuple[float, float], ...]
 
-# Users vote for priors. Priors without a mix win only if they lead by `_LEAD` standard deviations
-# of the noise of counts. Priors that suit noise alone must lead by the fraction `_LEAD_OF_NONE` of
-# the users, or by twice this fraction if they multiply the noise variance by less than `_CLOSE`,
-# so that heads follow responses closely. Not studied.
+# Votes by which a prior has to lead, as `choose_prior` explains: `_LEAD` standard deviations of the
+# noise of counts; the fraction `_LEAD_OF_NONE` of the users; or twice this fraction, if the prior
+# multiplies the noise variance by less than `_CLOSE`. Not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
@@ -320,11 +317,11 @@ def choose_prior(
     choices = tuple((mix, factor * correction if mix > 0 else factor) for mix, factor in PRIORS)
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
-    # Votes by which a prior has to lead. A prior without a mix, that is, without directions outside
-    # the representation, must lead by noise: to trust a noisy representation costs more than to
-    # distrust a good one. Priors with a large noise factor, which makes heads nearly 0, must lead
-    # by more: the votes for a useful prior are divided among several. If no prior is useful, chance
-    # favors heads that follow responses closely, so their priors need twice that lead.
+    # A prior without a mix, that is, without directions outside the representation, must lead by
+    # noise: to trust a noisy representation costs more than to distrust a good one. Priors with a
+    # large noise factor, which makes heads nearly 0, must lead by more: the votes for a useful
+    # prior are divided among several. If no prior is useful, chance favors heads that follow
+    # responses closely, so their priors need twice that lead.
     mixes, factors = np.transpose(choices)
     lead_of_none = _LEAD_OF_NONE * users.n_users
     unmixed = _LEAD * noise_std + lead_of_none * (factors > 1)

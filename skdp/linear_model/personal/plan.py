@@ -110,8 +110,8 @@ _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
 #: Argument `certainty` of `above_noise`, for a center of rows and for a mean of products of rows
 #: and responses. Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
-# Users with values of other sizes contribute nothing, as products of such values may lose digits.
-_SIZES = (1e-150, 1e150)  # not tuned
+# Users with smaller or larger values contribute nothing, as their products may lose digits.
+_PRECISE = (1e-150, 1e150)  # not tuned
 
 
 def level_with_noise(size: float, budget: PrivacyBudget) -> float:
@@ -136,7 +136,7 @@ def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) ->
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:
     """Mark sizes so large or small that products with them may lose digits."""
-    return ~((sizes >= _SIZES[0]) & (sizes <= _SIZES[1]) | (sizes == 0))
+    return ~((sizes >= _PRECISE[0]) & (sizes <= _PRECISE[1]) | (sizes == 0))
 
 
 def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
@@ -159,16 +159,19 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 # and the largest share with which counts are cheap, so that a fit makes more searches. Not studied
 # one by one: benchmarks/personalization measures all together.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
-_VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
-_CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
+# The same of the count of unclipped gradients of a step.
+_VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)  # not studied
+# Shares of the centers of rows and of responses, and of the mean product of both.
+_CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02  # not studied
 # Noise from which on a mean of rows, or of responses, is useless, relative to its clip level.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 # Number of finer searches for the median of the responses.
 _N_REFINEMENTS = 2  # not studied
+# Shares of the second moments of rows, and of their products with responses.
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
+# Vote on priors: wanted noise of a count, as a fraction of the users, and limits of the share.
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# Shares if only a mean model is fitted: of the second moment; and, approximately, of the mean
-# product of rows and responses.
+# Shares if only a mean model is fitted: of the second moment; and, roughly, of the mean product.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
 # Mean product of rows and responses: its wanted noise, and its largest clip level, both relative to
 # the clip level of the second moment of these products.

@@ -288,7 +288,7 @@ _CLIPPED, _CLIPPED_OF_POOLED, _WANTED_BIAS = 0.5, (0.02, 0.5), 25.0
 _CERTAINTY = 3.0  # not studied
 # A feature is small if its variance is below this fraction of the largest variance: not studied.
 _SMALL = 0.1
-_HIDDEN = (
+_HIDDEN_VARIANCES = (
     "Noise hides the variances of the features, which are assumed to be uncorrelated and of "
     "variance 1. Pass a larger epsilon or more users, or decorrelate=False if the assumption is "
     "true."
@@ -318,7 +318,7 @@ def release_user_whitening(
     released, noise_std = _release_mean(plan.total, total, level, users, budget)
     variances, edge = np.diagonal(released), noise_std * np.sqrt(2 * n_features)
     if variances.mean() <= _CERTAINTY * noise_std / np.sqrt(n_features):
-        return np.eye(n_features), (_HIDDEN,)
+        return np.eye(n_features), (_HIDDEN_VARIANCES,)
     is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
     n_lost = int(np.count_nonzero(is_lost))
     warning = (
@@ -347,9 +347,8 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of each component is at least this fraction of the largest: not studied.
 _LEAST_VARIANCE = 0.1
-# Least noise variance of a response, relative to the variance of predictions. With the first one,
-# for estimates from noisy eigenvalues, no estimate is so small that heads follow noise. The second
-# one is for exact eigenvalues. Not studied.
+# Least noise variance of a response, relative to the variance of predictions: for estimates from
+# noisy eigenvalues, so high that heads never follow noise; and from exact ones. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 # First variance of intercepts, relative to the mean variance of a component.
 _INTERCEPT_VARIANCE = 0.05  # not studied
@@ -364,7 +363,7 @@ class Start:
     # Mean of users' products of rows and responses.
     mean_products: np.ndarray
     # Standard deviation of the error of `mean_products`, along each direction.
-    mean_noise_std: float
+    mean_error: float
     # Typical number of rows of a user.
     row_count: float
     # Signal of the weakest component, over the largest eigenvalue of the noise.
@@ -372,19 +371,19 @@ class Start:
 
     def with_basis(self, basis: np.ndarray) -> "Start":
         """Return the start with another basis, and the mean model that follows from it."""
-        mean = _shrunk_mean(basis, self.mean_products, self.mean_noise_std)
+        mean = _shrunk_mean(basis, self.mean_products, self.mean_error)
         return replace(self, prior=replace(self.prior, basis=basis, mean=mean))
 
 
-def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return the mean model: mean products of rows and responses, shrunk by their noise.
+def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, error: float) -> np.ndarray:
+    """Return the mean model: mean products of rows and responses, shrunk by their error.
 
     The parts in the span of the basis and outside of it are shrunk separately.
     """
     inside = basis @ (basis.T @ mean_products)
     size, k = basis.shape
-    outside = plans.above_noise(mean_products - inside, noise_std, plans.MEAN_CERTAINTY, size - k)
-    return plans.above_noise(inside, noise_std, plans.MEAN_CERTAINTY, k) + outside
+    outside = plans.above_noise(mean_products - inside, error, plans.MEAN_CERTAINTY, size - k)
+    return plans.above_noise(inside, error, plans.MEAN_CERTAINTY, k) + outside
 
 
 def release_mean_model(
@@ -395,10 +394,10 @@ def release_mean_model(
     It is the mean of the users' products of rows and responses, shrunk.
     """
     products, size = _products_and_size(plan.norm, users, UserLevels(), budget)
-    mean = _mean_of_products(spec, plan.total, products, size, users, budget)
+    mean, error = _mean_of_products(spec, plan.total, products, size, users, budget)
     basis = np.zeros((users.n_features, 0))
-    prior = Prior(_shrunk_mean(basis, *mean), basis, np.zeros(0), 0.0, 1.0)
-    return Start(prior, *mean, 1.0, 0.0)
+    prior = Prior(_shrunk_mean(basis, mean, error), basis, np.zeros(0), 0.0, 1.0)
+    return Start(prior, mean, error, row_count=1.0, snr=0.0)
 
 
 def release_start(
@@ -423,11 +422,12 @@ def release_start(
     level = plans.level_with_noise(size, budget)
     total = plans.clipped_sum(products, level, is_moment=True)
     moment, noise_std = _release_mean(plan.products, total, level, users, budget)
-    mean = np.zeros(users.n_features), 0.0
+    mean, error = np.zeros(users.n_features), 0.0
     if plan.mean_products is not None:
-        mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
-    spread = moment - _outer_of_mean(moment, *mean)
-    prior, snr = _prior_from_moment(spread, noise_std, mean, row_count, spec)
+        release = plan.mean_products
+        mean, error = _mean_of_products(spec, release, products, size, users, budget)
+    moment = moment - _outer_of_mean(moment, mean, error)
+    prior, snr = _prior_from_moment(moment, noise_std, mean, error, row_count, spec)
     # Clipped products have too small variances, which would make gradient steps too long. A
     # released factor corrects all variances.
     sizes = users.map_users(partial(_head_sizes, prior=prior))
@@ -439,7 +439,7 @@ def release_start(
         intercept_variance=max(factor * prior.intercept_variance, levels.between),
         noise_variance=factor * prior.noise_variance,
     )
-    return Start(prior, *mean, row_count, snr)
+    return Start(prior, mean, error, row_count, snr)
 
 
 def _products_and_size(
@@ -467,9 +467,9 @@ def _mean_of_products(
     users: Users,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release the mean of users' clipped products; return also the std of its error.
+    """Release the mean of users' clipped products; return also its error, of noise and sampling.
 
-    The error, of noise and sampling, has this standard deviation along each direction.
+    The error is a standard deviation along each direction.
     """
     level = plans.level_with_noise(size * plans.mean_clip(spec), budget)
     total = plans.clipped_sum(products, level)
@@ -482,13 +482,15 @@ def _mean_of_products(
 def _prior_from_moment(
     moment: np.ndarray,
     noise_std: float,
-    mean: tuple[np.ndarray, float],
+    mean: np.ndarray,
+    error: float,
     row_count: float,
     spec: PersonalSpec,
 ) -> tuple[Prior, float]:
     """Estimate a prior, and the signal-to-noise ratio of its weakest component, from eigenvalues.
 
-    `moment` is the noisy second moment of users' products of rows and responses.
+    `moment` is the noisy second moment of users' products of rows and responses around their mean,
+    and `error` the standard deviation of the error of this `mean` along each direction.
     """
     k, n_features = spec.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
@@ -504,7 +506,8 @@ def _prior_from_moment(
     intercept = _INTERCEPT_VARIANCE * total / k if spec.fit_intercept else 0.0
     edge = noise_std * np.sqrt(2 * n_features)
     snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
-    return Prior(_shrunk_mean(basis, *mean), basis, variances, intercept, noise_variance), snr
+    mean_model = _shrunk_mean(basis, mean, error)
+    return Prior(mean_model, basis, variances, intercept, noise_variance), snr
 
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
