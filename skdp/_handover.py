@@ -313,7 +313,7 @@ def _steps(steps: dict[str, Any]) -> Any:
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
-# Steps whose results may be sparse, and which have no parameter that makes them dense.
+# Like vectorizers of texts, these steps may make sparse rows, and no parameter makes them dense.
 _MAY_BE_SPARSE = FeatureHasher, FeatureUnion, FrozenEstimator
 
 

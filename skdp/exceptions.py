@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from functools import cache, wraps
 from inspect import Parameter, signature
 from numbers import Number
+from traceback import walk_stack
 from types import FrameType, NoneType
 from typing import Any, TypeVar, cast
 
@@ -353,14 +354,12 @@ def _place() -> tuple[int, FrameType]:
 
     In a thread or process of joblib the user's code is not on the stack: a frame of skdp is taken.
     """
-    frame: FrameType | None = sys._getframe(1)
-    level, in_skdp = 1, (1, sys._getframe(1))
-    while frame:
+    in_skdp = 1, sys._getframe(1)
+    for level, (frame, _) in enumerate(walk_stack(in_skdp[1]), 1):
         # With `python -m`, `__name__` is "__main__", and `__package__` names the package.
         names = frame.f_globals
         package = str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
         if package not in _BETWEEN:
             return level, frame
         in_skdp = (level, frame) if package == "skdp" else in_skdp
-        frame, level = frame.f_back, level + 1
     return in_skdp

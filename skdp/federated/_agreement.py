@@ -273,8 +273,7 @@ def run_fit(
     charge: Callable[[PrivacySpent], None] | None = None,
 ) -> tuple[Any, list[str]]:
     """Run the fit on the rows of one party; return the model, equal for all, and warnings."""
-    # At each release `exchange` gives the sum over all owners; `charge` charges this owner's
-    # ledger.
+    # At each release `exchange` returns the sum over all owners; `charge` charges this owner.
     estimator = clone(agreement.estimator)
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
     n_own = n_rows if agreement.is_unit_owner else 1

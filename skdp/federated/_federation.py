@@ -485,8 +485,8 @@ class Federation:
         like: Any = None,
     ) -> None:
         given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
-        numbers = {"colluding": colluding, "dropouts": dropouts, "seed": seed}
-        validate_plain(_CONSTRAINTS, given | numbers | {"sparse": sparse}, "Federation")
+        given |= {"colluding": colluding, "dropouts": dropouts, "seed": seed, "sparse": sparse}
+        validate_plain(_CONSTRAINTS, given, "Federation")
         _check_estimator(estimator, unit)
         # Sums of numpy integers of few bits would wrap around.
         owners, colluding, dropouts, seed = map(int, (owners, colluding, dropouts, seed))

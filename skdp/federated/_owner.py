@@ -511,7 +511,7 @@ class Owner:
         # The masks of a part that was sent fit only the owners who were absent at that time.
         ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
         handed_in = self._state.absent[ready.fields["release"] :]
-        fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}
+        fields = {"absent": handed_in[0]} if handed_in else {}
         return pack(ready.kind, ready.fields | fields)
 
     def _check_is_next(self, number: int) -> None:
