@@ -569,7 +569,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         vars(steps[0][1]).pop("feature_names_in_", None)
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
         steps = [("clip", clip), *steps]
-        if self.missing != "refuse":
+        if self._takes_gaps:
             # Imported here, as importing it takes long.
             from sklearn.impute import SimpleImputer
 

@@ -15,7 +15,7 @@ from skdp.exceptions import warn_of_privacy
 
 __all__ = ["InteractionTable", "interaction_table", "top_items"]
 
-# Scores are computed for as many users at a time as have about this many scores together.
+# About this many scores are computed or ranked at a time.
 _BATCH_ENTRIES = 1 << 22  # not studied
 
 
@@ -184,6 +184,11 @@ def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     return with_text(text, lambda: check_users(checked_ids(ids, name)))
 
 
+def batches_of(n_users: int, n_items: int) -> Any:
+    """Return slices of users, with about `_BATCH_ENTRIES` scores each."""
+    return gen_batches(n_users, max(1, _BATCH_ENTRIES // max(1, n_items)))
+
+
 def top_items(
     model: Any,
     history: InteractionTable,
@@ -264,7 +269,7 @@ def top_items(
         if is_candidate.sum() < len(np.unique(listed)):
             raise ValueError("candidates must be items of history.items; at least one is not.")
     best_of_users = {}
-    for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
+    for batch in batches_of(len(users), n_items):
         with without_warnings():  # about names, which were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):

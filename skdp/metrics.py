@@ -7,17 +7,13 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
-from sklearn.utils import gen_batches
 
 from skdp._validation import AT_LEAST_ONE, check_numbers, check_rows, validate_plain
-from skdp.interactions import InteractionTable
+from skdp.interactions import InteractionTable, batches_of
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis
 
 __all__ = ["captured_variance", "coherence", "ndcg_at_k", "recall_at_k", "subspace_distance"]
-
-# Rankings are evaluated for as many users at a time as have about this many scores together.
-_BATCH_ENTRIES = 1 << 22  # not studied
 
 
 def subspace_distance(components: Any, reference: Any) -> float:
@@ -266,6 +262,6 @@ def _rankings(
     users = np.flatnonzero(np.asarray(gains.sum(axis=1)).ravel() > 0)
     if not len(users):
         raise ValueError("y_true has no gain, so that there is nothing to rank: pass other users.")
-    for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // gains.shape[1])):
+    for batch in batches_of(len(users), gains.shape[1]):
         chosen = gains[users[batch]]
         yield chosen.toarray() if issparse(chosen) else chosen, scores[users[batch]]

@@ -67,7 +67,7 @@ CHOSE = GAINS.any(axis=1)
 @pytest.mark.parametrize("batch", [20, 1 << 22])
 @pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
 def test_rankings_are_those_of_users_with_gains(monkeypatch, contain, batch):
-    monkeypatch.setattr("skdp.metrics._BATCH_ENTRIES", batch)
+    monkeypatch.setattr("skdp.interactions._BATCH_ENTRIES", batch)
     assert not CHOSE.all()
     expected = ndcg_score(GAINS[CHOSE], SCORES[CHOSE], k=4)
     assert ndcg_at_k(contain(GAINS), SCORES, 4) == pytest.approx(expected)
