@@ -29,8 +29,7 @@ from skdp.privacy.clipping import clipped
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# The strength of a fit is the number of units times mu, per coefficient. Below this strength, fits
-# are often no better than the mean:
+# Below this strength, a field of the spec, fits are often no better than the mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
 # If most responses are equal, the fit warns if too few differ from them: the strength with their
@@ -246,5 +245,5 @@ def _noise_stds(
     is_known = not whitening.is_hidden.any() and not spec.is_weak and not scales.is_void.any()
     if spec.cost.is_private and not is_known:
         return None
-    variances = np.square(whitening.root) @ (spec.cost.is_private * descent.variances)
+    variances = np.square(whitening.root) @ descent.variances
     return units * np.hypot(np.sqrt(variances)[: spec.n_features], shortened)

@@ -20,8 +20,7 @@ from skdp.privacy.releases import Search
 # If the number of units times mu is below this, a fit releases only the center of the responses.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # The scales of features get the share (`_OF_FEATURES` / strength)^2, within limits. The strength is
-# the number of units times mu, divided by the root of the number of features plus 1. From the
-# strength `_PLENTY` on, the lower limit is the smaller one:
+# a field of the spec. From the strength `_PLENTY` on, the lower limit is the smaller one:
 # benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
 # Fractions of the share for scales of features: for histograms of entries by size, usually and with

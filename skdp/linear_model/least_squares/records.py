@@ -214,7 +214,7 @@ def scaling_by(scales: Scales, spec: LeastSquaresSpec) -> Scaling:
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
 # Predictions of a prior are clipped to this many scales of the responses.
 _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
-_MOST_LOG_ODDS = 50.0  # not tuned
+_MOST_LOG_ODDS = 50.0  # as the exponential of more could overflow; not tuned
 # A prior is far off if the root mean square of its predictions around the center of the responses
 # exceeds `_FAR_OFF` scales of the responses, for uncorrelated features. The weight of such a prior
 # is 0, or at least `_LEAST_OF_FAR`. benchmarks/least_squares/made_up.md

@@ -45,8 +45,8 @@ LABELS_BECOME_PUBLIC = (
 # relative to that of equally frequent classes: below `_LEAST_OF_DUE`. With two classes, the area
 # under the ROC curve is then .5 to .85 instead of .9. Not studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
-# No warning names rare classes if the strength of the fit, the number of all records times mu per
-# coefficient, is below this: then noise hides all classes. Not studied.
+# No warning names rare classes if the strength, a field of the spec, is below this: then noise
+# hides all classes. Not studied.
 _LEAST_STRENGTH = 12.0
 # The gain of a model is 1 minus the ratio of its log loss to the log loss of constant predictions,
 # the class frequencies. A gain below `LEAST_GAIN` is negligible. A model with a gain above
@@ -122,8 +122,8 @@ _CLIP = 0.5  # benchmarks/classification/constants.md
 # Clipping and noise make the loss flatter. Its assumed curvature is a fraction of its largest one,
 # the curvature where all predictions are the class frequencies. The fraction is `_CURVATURE` with
 # few records, and rises to `_LARGEST_CURVATURE` with more, of which fewer are clipped. The fraction
-# is `_CURVATURE_OF_WEAK` if the strength, records times mu per coefficient, is below `_WEAK_OF_TWO`
-# with two classes, or below `_WEAK_OF_MORE` with more: benchmarks/classification/constants.md.
+# is `_CURVATURE_OF_WEAK` if the strength is below `_WEAK_OF_TWO` with two classes, or below
+# `_WEAK_OF_MORE` with more: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
 # Step length with two classes; with more, `_STEP_A_CLASS` times their number, up to
@@ -179,8 +179,7 @@ class WhitenedRecords:
             size = len(slopes) + residuals.shape[1] + 7
             clip_factors = clip_weights(row_norms(residuals), largest, size)
             residuals *= clip_factors[:, np.newaxis]
-            if not clip_factors.all():
-                residuals[clip_factors == 0] = 0.0
+            residuals[clip_factors == 0] = 0.0  # also residuals of NaN
             of_rows = row_weights * residuals
             sums = [block.times_sample_weight(one).sum(axis=0) for one in (of_rows, residuals)]
             return np.vstack([block.rmatmul(of_rows), *sums])

@@ -281,9 +281,9 @@ class Path(NamedTuple):
         half = slice(len(weights) // 2, None)
         points, gradient = np.array(weights[half]), np.mean(gradients[half], axis=0)
         mean = points.mean(axis=0)
-        moves = np.einsum("kd,tkc->tdc", white.vectors, (points - mean)[:, :-1])
+        errors = np.einsum("kd,tkc->tdc", white.vectors, (points - mean)[:, :-1])
         rotated = np.vstack([white.vectors.T @ mean[:-1], mean[-1:]])
-        wobble = np.einsum("d,tda,tdb->ab", seen_spread(white), moves, moves) / len(points)
+        wobble = np.einsum("d,tda,tdb->ab", seen_spread(white), errors, errors) / len(points)
         return Path(rotated, white.vectors.T @ gradient[:-1], wobble, noise_std**2 / len(points))
 
 
