@@ -135,7 +135,7 @@ _STEP = 0.015  # not tuned
 # last grid.
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
-_STEPS_AROUND = n_halvings(len(_AROUND))  # not tuned
+_HALVINGS_AROUND = n_halvings(len(_AROUND))  # not tuned
 # Largest number of finer searches for the median, after which its relative error is about 1e-8.
 _MOST_REFINEMENTS = 3  # not studied
 
@@ -146,7 +146,7 @@ def plan_median(
     """Plan a rough search and finer ones, with `share_of_count` for each count."""
     # A search over another grid cannot warn, as that grid covers all responses between the bounds.
     remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
-    share, finer = share_of_count * n_halvings(len(grid)), share_of_count * _STEPS_AROUND
+    share, finer = share_of_count * n_halvings(len(grid)), share_of_count * _HALVINGS_AROUND
     searches = [cost.search(RESPONSE_CENTER, share, grid, remedy=remedy)]
     for number in range(1, 1 + n_refinements):
         name = f"{RESPONSE_CENTER}, refinement {number}"
@@ -174,8 +174,8 @@ def plan_center(
     bound, n_units, mu = spec.response_bound, spec.n_units, spec.cost.mu
     grid = ANY_SIZE if math.isinf(bound) else bound * UP_TO_ONE
     n_counts, most_counts = n_halvings(len(grid)), refined[0] * (refined[1] * n_units * mu) ** 2
-    n_refinements = int(np.clip((most_counts - n_counts) / _STEPS_AROUND, 1, _MOST_REFINEMENTS))
-    n_counts += n_refinements * _STEPS_AROUND
+    n_refinements = int(np.clip((most_counts - n_counts) / _HALVINGS_AROUND, 1, _MOST_REFINEMENTS))
+    n_counts += n_refinements * _HALVINGS_AROUND
     share = share_for_counts(spec, n_counts, precision, limits)
     noise_std = spec.cost.noise_std("gaussian", sensitivity.count(), share / n_counts)
     if noise_std > useless * n_units:

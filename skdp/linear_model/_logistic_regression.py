@@ -30,8 +30,8 @@ from skdp.privacy.precision import as_python
 
 # Least class weight; the largest one is its inverse.
 _LEAST_WEIGHT = 1e-100  # not tuned
-# If clipping the scores would change the predicted class, the score of this class is set above all
-# others, by more than the rounding error of scores up to 100 in single precision.
+# If clipping the scores changes the predicted class, the class predicted without clipping gets a
+# score above all others, by more than the rounding error of scores up to 100 in single precision.
 _LEAD = 1e-5  # not tuned
 
 
@@ -317,8 +317,8 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         Public bound to which the Euclidean norms of rows are clipped, in the units of X. The noise
-        grows with the bound; one far below most norms makes probabilities near 0 and 1. ``None``
-        releases the median of the norms, or, with few records, takes the rows to be standardized.
+        grows with the bound; a bound far below most norms makes probabilities near 0 and 1.
+        ``None`` releases a quantile of the norms or, with few records, assumes standardized rows.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
@@ -363,19 +363,18 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Unit: a record, that is a row with its label. Adjacency: `adjacency`. Mechanisms:
-    Gaussian, and exponential for a quantile of the norms, accounted for in Gaussian differential
-    privacy. Released: counts of the classes, if records are very few; that quantile, unless
-    `row_norm` is given or the records are few; the second moment of clipped rows, a constant and
-    the classes; with `prior` losses of its scores; in each step the sum of the gradients, each
-    clipped in norm; and losses of shorter and longer scores, clipped as one vector a record. `plan`
-    lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number of
-    records, the shape, dtype and container of X, and its parts, feature names, the classes, and
-    parameters. That the classes are public is promised by the caller if they are taken from y, and
-    ``privacy_spent_.enforced`` is then False. NaN, infinity and labels that are not among the
-    classes are refused, which reveals that there are none. Not covered: what `predict` and its like
-    and `score` return, noise-free functions of the rows passed in; and the running time. No
-    assumption about the data is made.
+    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanisms: Gaussian, and exponential
+    for a quantile of the norms, accounted for in Gaussian differential privacy. Released: counts of
+    the classes, if records are very few; that quantile, unless `row_norm` is given or the records
+    are few; the second moment of clipped rows, a constant and the classes; with `prior` losses of
+    its scores; in each step the sum of the gradients, each clipped in norm; and losses of shorter
+    and longer scores, clipped as one vector a record. `plan` lists every release before a fit,
+    `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
+    container of X, and its parts, feature names, the classes, and parameters. That the classes are
+    public is promised by the caller if they are taken from y, and ``privacy_spent_.enforced`` is
+    then False. NaN, infinity and labels that are not among the classes are refused, which reveals
+    that there are none. Not covered: what `predict` and its like and `score` return, noise-free
+    functions of the rows passed in; and the running time. No assumption about the data is made.
 
     Clipping adapts to the budget. With many records, or a large epsilon, coefficients are those of
     a logistic regression. Otherwise released losses decide on the length of the coefficients: they

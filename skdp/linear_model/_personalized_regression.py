@@ -207,7 +207,7 @@ def check_rows_and_ids(
         is_of_users = type(name) is str and "user" in name.lower()
         if kind and is_of_users and groups is user_column is None:
             raise ValueError(_OF_IDS.format(name))
-    ids, given = None, None if groups is None else checked_ids(groups, "groups")
+    given, ids = (None if groups is None else checked_ids(groups, "groups")), None
     if issparse(X) and user_column is None:
         # Users are padded to equal numbers of rows, and centered: both need dense rows.
         rows = checks.check_rows(X, estimator_name).toarray()
@@ -225,7 +225,7 @@ def check_rows_and_ids(
         if ids is not None:
             of_column, of_groups = check_users(ids)[1], check_users(given)[1]
             n_column, n_groups = int(of_column.max()) + 1, int(of_groups.max()) + 1
-            # Both kinds of ids are for the same users if there are as many pairs of them as ids.
+            # Both kinds of ids agree if there are as many different pairs of them as ids of a kind.
             if not len(np.unique(of_column * n_groups + of_groups)) == n_column == n_groups:
                 raise ValueError(
                     f"groups and user_column={user_column!r} assign rows to users in different "
@@ -794,7 +794,7 @@ class DPPersonalizedRegressor(
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows and ids for methods of a fitted model."""
         if self.user_column is None:
-            # scikit-learn's checks want its own errors, such as that of 1-D input.
+            # scikit-learn's checks expect scikit-learn's errors, such as that about 1-D input.
             X = checks.check_rows_of(X, self)
         else:
             self._check_features(X)

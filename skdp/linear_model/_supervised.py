@@ -52,7 +52,7 @@ class SupervisedEstimator(PrivateEstimator):
     coef_: np.ndarray
     #: A function that checks y, and returns a 1-D array; its errors show no value.
     _checked: Callable[[Any], np.ndarray]
-    _shape: tuple[int, ...] = ()  # of the matrices of the fit, if X had matrices
+    _shape: tuple[int, ...] = ()  # shape of the fitted matrices; empty for rows of features
     _takes_matrices: ClassVar[bool] = False
 
     @_fit_context(prefer_skip_nested_validation=True)

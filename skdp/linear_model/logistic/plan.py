@@ -220,10 +220,8 @@ def clip_norm(spec: LogisticSpec) -> float:
 
 def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: str) -> float:
     """Return the sensitivity of the class moment, whose rows have a constant and labels beside."""
-    constant, label_weight = weights_beside(row_norm)
-    return sensitivity.class_moment(
-        row_norm, constant, label_weight, n_classes, adjacency, rounding
-    )
+    beside = weights_beside(row_norm)
+    return sensitivity.class_moment(row_norm, *beside, n_classes, adjacency, rounding)
 
 
 # ------------------------------

@@ -40,7 +40,7 @@ _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
 # Least guess of the factor; number of standard deviations of noise that are added to losses.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 # Scores that do not predict are shortened to a root mean square of `_SMALL`, where they cost little
-# loss and still rank rows; or by `_SMALLEST_FACTOR`, if that is longer.
+# loss and still rank rows; but they are multiplied by `_SMALLEST_FACTOR` at least.
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
 # Released losses differ from a parabola by noise alone if the sum of squared differences is below
 # this many noise variances. By noise alone the sum is chi-square with 2 degrees of freedom, whose
