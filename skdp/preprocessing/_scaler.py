@@ -40,7 +40,7 @@ class Scaling(NamedTuple):
     center: np.ndarray
     scale: np.ndarray
     is_centered: bool
-    clip: float  # in scales
+    clip: float  # in units of the scales
     fills_gaps: bool  # whether NaN is replaced by the center
 
     def apply(self, X: Any) -> Any:
@@ -96,7 +96,7 @@ def _column_facts(X: Any, n_features: int) -> dict[str, Any]:
 
 
 def warnings_for_scales(scales: Scales, spec: ScaleSpec) -> Iterator[str]:
-    """Warn of columns whose scale noise hides or, without noise, whose squares overflow."""
+    """Warn of columns whose scale noise hides or, without noise, whose squares are no floats."""
     if spec.cost.is_private:
         # The variance of a flat column may still exceed its error: then it is not hidden.
         is_hidden = scales.is_flat & (scales.variance < scales.variance_std)
@@ -412,7 +412,7 @@ class DPStandardScaler(
     @staticmethod
     def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
         """Warn if noise will hide most centers and scales."""
-        # The last release, of moments, has a noise std that is known: 0 without privacy.
+        # The last release is that of the moments.
         if (plan.releases[-1].noise_std or 0.0) > column_scales.MOST_NOISE:
             yield (
                 f"Most centers and scales will be noise: {spec.n_units} {spec.unit.counted} with "

@@ -315,11 +315,11 @@ _STRONG = 100.0  # benchmarks/scaling/columns.md
 # `_IN_TAIL` standard deviations of its noise.
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # A column gets an interval from its visible bins if they hold at least this fraction of its rows:
-# more than a half, as a column around 0 has half of its rows on either side. All other columns get
-# one interval, from the average of their counts.
+# more than a half, as a column around 0 has half of its rows on either side. The intervals of all
+# other columns also follow from the average of their counts.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
-# A column whose visible bins have one sign still counts as lying around 0 if all bins of the other
-# sign together hold more than this fraction of its rows.
+# A column whose visible bins have one sign still counts as lying around 0 if bins of the same sizes
+# and the other sign together hold more than this fraction of its rows.
 _OF_OTHER_SIGN = _LEAST_INSIDE / 2  # not studied
 # A column may be 0 in all rows if its noisy count of zeros falls short of the number of rows by at
 # most `_SHORTFALL_OF_ZEROS` standard deviations of the noise, and if so many standard deviations

@@ -281,14 +281,14 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
     freedom = batch.counts - features.shape[2]
     features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
 
-    def residual_sums(sides: np.ndarray) -> np.ndarray:
+    def _residual_sums(sides: np.ndarray) -> np.ndarray:
         """Sum over each user's rows the residuals of a ridge regression of `sides` on features."""
         heads = starts.ridge_coefficients(features, sides, prior.noise_variance)
         residuals = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
         return np.asarray((batch.is_row[:, np.newaxis] @ residuals[:, :, np.newaxis])[:, 0, 0])
 
-    weights = residual_sums(batch.is_row)
-    squares = np.square(residual_sums(responses) / weights) / _MEDIAN_SQUARE
+    weights = _residual_sums(batch.is_row)
+    squares = np.square(_residual_sums(responses) / weights) / _MEDIAN_SQUARE
     ratios = (squares - prior.noise_variance / weights) / prior.intercept_variance
     return np.where(freedom > 0, ratios, 1.0)
 
@@ -341,8 +341,6 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
     def _lifted(batch: UserBatch) -> np.ndarray:
         """Return what the heads of users add to the mean model, for rows as passed."""
         features, responses = starts.features_of(batch, prior)
-        if not features.shape[2]:
-            return np.zeros((len(features), lift.shape[1]))
         heads = starts.ridge_coefficients(features, responses, prior.noise_variance)
         # One product per user: the rounding of a joint product may depend on other users.
         return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
