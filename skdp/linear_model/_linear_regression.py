@@ -77,8 +77,9 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 5
         if the budget is small for so many records and features, and else from 8 to 12; with a large
-        budget it is 48 if features are nearly the same. With ``epsilon=inf`` it is 2, as the start
-        is least squares then, or 100 for more than 4,096 coefficients, which start at 0.
+        budget it is 48 if features are nearly the same, and 24 to 100 for more than 4,096
+        coefficients. With ``epsilon=inf`` it is 2, as the start is least squares then, or 100 for
+        more than 4,096 coefficients.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None

@@ -54,11 +54,17 @@ _FEWEST_WITH_MOMENTUM = 8
 # From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise hides the variance of
 # the rows along a direction, as with nearly equal columns: steps along such directions are short.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
-# Steps without noise, and their momentum: with a moment they start at the least-squares solution,
-# and only remove rounding errors; without one they start at 0.
-_EXACT_STEPS, _EXACT_STEPS_WITHOUT_MOMENT = (2, 0.0), (100, 0.9)  # not tuned
+# Without noise, steps start at the least-squares solution, and only remove rounding errors.
+_STEPS_OF_EXACT = 2  # not tuned
 # With more columns no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
+# Without a moment, steps converge slowly. From each of these strengths on, a fit takes so many
+# steps, with so much momentum; without noise, as from the last one on.
+_STEPS_WITHOUT_MOMENT = {  # benchmarks/least_squares/made_up.md
+    _WEAK: (24, 0.5),
+    _CLEAR: (48, 0.8),
+    1000.0: (100, 0.9),
+}
 # Norm to which rows are clipped, relative to the norm of a row whose entries have mean square 1:
 # the root of `_NORM` times the strength of the released moment per column, within limits.
 # benchmarks/least_squares/least_squares.md
@@ -241,8 +247,11 @@ def steps_of(spec: LeastSquaresSpec) -> tuple[int, float]:
     if not isinstance(spec.n_iter, str):
         has_momentum = spec.n_iter >= _FEWEST_WITH_MOMENTUM and not is_exact
         return spec.n_iter, 0.5 if has_momentum else 0.0
-    if not spec.cost.is_private:
-        return _EXACT_STEPS if spec.has_moment else _EXACT_STEPS_WITHOUT_MOMENT
+    if is_exact:
+        return _STEPS_OF_EXACT, 0.0
+    if not (spec.has_moment or spec.is_weak):
+        reached = max(least for least in _STEPS_WITHOUT_MOMENT if least <= spec.left_strength)
+        return _STEPS_WITHOUT_MOMENT[reached]
     n_without_momentum = _STEPS_OF_WEAK
     if not spec.is_weak:
         strength = min(spec.left_strength, 1e12)
