@@ -7,7 +7,7 @@ from contextlib import suppress
 from copy import copy
 from datetime import date, timedelta
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 from numbers import Integral, Number
 from typing import Any, TypeAlias, TypeVar
 
@@ -509,10 +509,14 @@ def in_c_order(block: RawBlock) -> RawBlock:
     return np.require(block, requirements=["C", "A"]) if is_array else block
 
 
+def taken(rows: RawBlock, places: slice | np.ndarray) -> RawBlock:
+    """Select rows; a slice of rows, of step 1, shares memory with all rows."""
+    return rows_of(rows, places) if isinstance(places, slice) and issparse(rows) else rows[places]
+
+
 def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
     """Yield views of the blocks of rows that begin at `starts`."""
-    for a, b in pairwise(starts):
-        yield rows_of(rows, slice(a, b)) if issparse(rows) else rows[a:b]
+    return map(partial(taken, rows), starmap(slice, pairwise(starts)))
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:

@@ -73,23 +73,9 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
 
     The active scheduler of dask computes the sum. A task gets chunks, and the function that all
     tasks call; it returns bytes: a sum or an error. A task raises no error, as schedulers log the
-    tracebacks of errors. A task draws no noise, as it may run twice.
-
-    Parameters
-    ----------
-    source : object
-        As in :func:`skdp.data.reduce.map_sum`, in parts.
-    kernel : callable
-        Computes the result for each block of a part.
-    size : int
-        Number of entries of the sum.
-    numbers : sequence of int
-        Number of the chunk of each part.
-
-    Returns
-    -------
-    object
-        The sum, with the bits that :func:`skdp.data.reduce.map_sum` gives.
+    tracebacks of errors. A task draws no noise, as it may run twice. `numbers` has the number of
+    the chunk of each part. The other arguments, and the bits of the sum, are those of
+    :func:`skdp.data.reduce.map_sum`.
     """
     graph, keys = _graph_of(partial(part_sum, source, kernel, size), numbers)
     top = in_tree(graph, keys, f"skdp-add-{uuid4().hex}")

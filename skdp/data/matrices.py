@@ -28,7 +28,7 @@ from skdp.linalg.matrices import (
     one_by_one,
     order_of,
 )
-from skdp.linalg.norms import as_dense, rows_of
+from skdp.linalg.norms import as_dense
 
 
 class RankOneMatrices(containers.SkdpContainer):
@@ -217,7 +217,7 @@ class RankOneMatrices(containers.SkdpContainer):
 
     def __getitem__(self, key: Any) -> "RankOneMatrices":
         rows = _chosen_rows(key, len(self))
-        return self._of_parts(_taken(self.left, rows), _taken(self.right, rows))
+        return self._of_parts(*(containers.taken(part, rows) for part in (self.left, self.right)))
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
@@ -324,11 +324,6 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
     if rows.ndim > 1:
         raise IndexError(f"rows are chosen by one dimension, got a key of {rows.ndim}.")
     return rows
-
-
-def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.RawBlock:
-    """Select rows of a factor; a slice of rows shares memory with the factor."""
-    return rows_of(part, rows) if isinstance(rows, slice) and issparse(part) else part[rows]
 
 
 # ------------------------------

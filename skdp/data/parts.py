@@ -744,22 +744,9 @@ class RowParts(Parts, RowBlocks):
         return len(self.parts) == 1 and not self.form.is_mapped
 
     def load(self, part: int) -> RawBlock:
-        """Load a part, and select the rows that are used; refuse a part unlike its description.
+        """Load a part, by its number among the parts that have rows; return the rows that are used.
 
-        Parameters
-        ----------
-        part : int
-            Number of the part among the parts that have rows.
-
-        Returns
-        -------
-        ndarray or csr_array
-            The selected rows.
-
-        Raises
-        ------
-        ValueError
-            If the part cannot be loaded, or has another shape or form, or other columns.
+        Refuse a part that cannot be loaded, or has another shape or form, or other columns.
         """
         number, loader, length, selected = self.parts[part]
         name, hint = f"Part {number}", f"Call loaders[{number}]() alone to see the error."

@@ -31,9 +31,9 @@ _BLOCK_BYTES = 1 << 24  # size of the largest dense block; not studied
 #: Largest number of bytes of data that are cached for later passes.
 CACHE_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 8192)  # fewest and most rows of a dense block; not studied
-_GRAM_ROWS = 2048  # least rows of a dense block with at most `_BLOCK_BYTES`; not studied
+_GRAM_ROWS = 2048  # least rows of a dense block, unless larger than `_BLOCK_BYTES`; not studied
 _SPARSE_ROWS = (4096, 65536)  # fewest and most rows of a sparse block; not studied
-_SPARSE_BLOCKS = 32  # number of sparse blocks that `_SPARSE_ROWS` may change; not studied
+_SPARSE_BLOCKS = 32  # number of sparse blocks, as far as `_SPARSE_ROWS` permits; not studied
 
 
 class Source:

@@ -25,9 +25,9 @@ from skdp.privacy.releases import Charge
 # ------------------------------
 # Candidates, and the fits of steps that several candidates share.
 
-# Parameters that must not be searched: parts of the guarantee, and parameters that change no model.
+# Parameters that must not be searched: parts of the guarantee, and those of the search or of speed.
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit", "require_groups", "user_column"}
-_NOT_TUNED = {"random_state", "ledger", "n_jobs"}
+_NOT_OF_MODEL = {"random_state", "ledger", "n_jobs"}
 
 
 class Candidate(NamedTuple):
@@ -78,7 +78,7 @@ def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
                 f"{name!r} must not be searched: it is part of the guarantee of the search. "
                 "skdp.model_selection.epsilon_curve shows on public rows what epsilon buys."
             )
-        if _NOT_TUNED.intersection(parts):
+        if _NOT_OF_MODEL.intersection(parts):
             raise ValueError(
                 f"{name!r} must not be searched: pass ledger and random_state to the search, and "
                 "set n_jobs on the estimator."
@@ -148,7 +148,7 @@ _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 # The last fit of a step gets this multiple of the share of a fit in the search.
 _FINAL_PARTS = 9  # not studied
 # The sum of all shares may exceed 1 by this, as they are rounded.
-_ROUNDING = 1e-12  # not tuned
+_OVER_ONE = 1e-12  # not tuned
 
 
 class BudgetSplit(NamedTuple):
@@ -210,7 +210,7 @@ def split_budget(
     of_fits = math.fsum(s / n_parts[name] for name, own in fits.items() for s in own.values())
     # The fits of the search, with the most expensive last fits, may exceed what the choice leaves.
     excess = of_fits + max(math.fsum(own.values()) for own in of_last) / (1 - choice)
-    excess = excess if excess > 1 + _ROUNDING else 1.0
+    excess = excess if excess > 1 + _OVER_ONE else 1.0
     search, final = (
         [Shares(whole, {i: s / excess for i, s in own.items()}, delta, name) for own in given]
         for given, name in ((of_search, "fit"), (of_last, "last fit"))
@@ -297,15 +297,15 @@ def warnings_for_fits(search: Search) -> list[str]:
     warnings: list[str] = []
     final = search.split.final
     for all_shares in (search.split.search, final):
-        for j, (one, facts) in enumerate(zip(search.candidates, search.facts, strict=True)):
-            shares = all_shares[j]
+        of_candidates = zip(all_shares, final, search.candidates, search.facts, strict=True)
+        for shares, last, one, facts in of_candidates:
             for number in shares.by_step:
                 if (size := facts[number].size) is None:
                     continue
                 step = _run.with_cost(one.run, number, shares)
                 spec = step._spec_of_size(*size)
                 messages = step._warnings(spec, plan_of(spec, step._plan(spec)))
-                if all_shares is final or number not in final[j].by_step:
+                if shares is last or number not in last.by_step:
                     warnings += shares.prefixed(number, one.run.steps[number].name, messages)
     return warnings
 

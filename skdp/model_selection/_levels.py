@@ -47,9 +47,9 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 
 
 # The tail of losses is assumed to be exponential. Its rate follows from two counts: of losses above
-# the clip level, and above a lower point. This is the highest point with a count that is at least
-# this many times as large.
-_TIMES = 2.0  # benchmarks/search/clipped.md
+# the clip level, and above a lower point. The lower point is the highest one above which there are
+# at least this many times as many losses.
+_LEAST_RATIO = 2.0  # benchmarks/search/clipped.md
 
 
 def mean_beyond(level: float, counted: Mapping[float, float], n_values: int) -> float:
@@ -60,7 +60,7 @@ def mean_beyond(level: float, counted: Mapping[float, float], n_values: int) -> 
     points, n_up_to = np.array(sorted(counted.items())).T
     n_above = n_values - n_up_to
     n_above_level = float(np.interp(level, points, n_above))
-    below = np.flatnonzero((points < level) & (n_above >= _TIMES * n_above_level))
+    below = np.flatnonzero((points < level) & (n_above >= _LEAST_RATIO * n_above_level))
     if n_above_level <= 0 or not len(below):
         return 0.0
     last = below[-1]

@@ -185,7 +185,7 @@ def epsilon_curve(
     data = [X_public] if y_public is None else [X_public, y_public]
     splits = split.split(X_public, groups=None if people is None else people.codes)
     for column, indices in enumerate(splits):
-        train, test = ([_safe_indexing(given, part) for given in data] for part in indices)
+        train, test = ([_safe_indexing(one, part) for one in data] for part in indices)
         n_public, ids = len(indices[0]), {}
         if people is not None:
             codes = people.codes[indices[0]]

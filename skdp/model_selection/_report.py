@@ -46,7 +46,7 @@ _WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is: pass sparse_threshold=0"
 _COLUMNS = "chose columns by a function, which may look at values"
 _INVERSE = "warns by values whether functions are inverse to each other: pass check_inverse=False"
-_UNKNOWN = "warns if a row has an unknown category: pass drop=None"
+_WARNS_OF_UNKNOWN = "warns if a row has an unknown category: pass drop=None"
 _NAMED = "names an unknown category in an error (handle_unknown, or a DPPipeline)"
 _EMPTY = "drops columns that have no values: pass keep_empty_features=True"
 _BYTES = "stores the length of the longest text, as an encoder of an array of bytes (array of str)"
@@ -62,7 +62,7 @@ def complaint_of_warnings(step: Any) -> str:
     if rules.is_strict(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
-        return _UNKNOWN
+        return _WARNS_OF_UNKNOWN
     if not getattr(step, "keep_empty_features", True):
         return _EMPTY
     if any(one.dtype.kind == "S" for one in getattr(step, "categories_", ())):
@@ -96,7 +96,7 @@ def _complaint_of_holder(holder: Any) -> str:
             if hasattr(step, "transform"):
                 return f"has a step {name!r}, which {_BEHIND}: put it before the first private step"
             # A last step that is reported as not private anyway needs no second complaint.
-            if all(one.status != NOT_PRIVATE for one in fitted_steps(step, "", _Found([], {}))):
+            if all(one.status != NOT_PRIVATE for one in report_steps(step, "", _Seen([], {}))):
                 return f"has a last step {name!r}, which {_BEHIND}"
         is_behind = is_behind or is_private
     return ""
@@ -201,16 +201,16 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
         return f"{self.path} ({self.class_name})" if self.path else self.class_name
 
 
-class _Found(NamedTuple):
-    """Errors and private estimators that `fitted_steps` has found so far."""
+class _Seen(NamedTuple):
+    """Errors and private estimators that `report_steps` has met so far."""
 
     errors: list[ValueError]  # `privacy_spent` raises the first one
     # Paths of private estimators, and whether they are frozen, by the ``id`` of the estimator.
     paths: dict[int, tuple[str, bool]]
 
 
-def fitted_steps(estimator: Any, path: str, visited: _Found) -> Iterator[PrivacyStep]:
-    """Yield the steps of a fitted estimator, outer steps first.
+def report_steps(estimator: Any, path: str, visited: _Seen) -> Iterator[PrivacyStep]:
+    """Yield the report of each step of a fitted estimator, outer steps first.
 
     A private estimator must not occur in two places.
     """
@@ -218,12 +218,12 @@ def fitted_steps(estimator: Any, path: str, visited: _Found) -> Iterator[Privacy
     if isinstance(estimator, str) and estimator == "drop":
         return
     if type(estimator) is FrozenEstimator:
-        within = _Found(visited.errors, {})
-        for step in fitted_steps(estimator.estimator, path, within):
+        within = _Seen(visited.errors, {})
+        for step in report_steps(estimator.estimator, path, within):
             learned = step.status != LEARNS_NOTHING
             yield step._replace(status=FROZEN, note="") if learned else step
-        for each in within.paths:
-            _check_visited_once(each, path, visited, is_frozen=True)
+        for key in within.paths:
+            _check_visited_once(key, path, visited, is_frozen=True)
     elif rules.is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is not None:
@@ -245,7 +245,7 @@ def fitted_steps(estimator: Any, path: str, visited: _Found) -> Iterator[Privacy
             raise _not_fitted(estimator)
         yield _step_of_search(estimator, path)
         if hasattr(estimator, "best_estimator_"):
-            yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), visited)
+            yield from report_steps(estimator.best_estimator_, _joined(path, "estimator"), visited)
     elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
         if note := _complaint_of_holder(estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
@@ -254,18 +254,18 @@ def fitted_steps(estimator: Any, path: str, visited: _Found) -> Iterator[Privacy
         yield _without_privacy(estimator, path)
 
 
-def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, visited: _Found) -> list[PrivacyStep]:
+def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, visited: _Seen) -> list[PrivacyStep]:
     """Return the steps inside an estimator; collect errors, so that all steps are visited."""
     inner: list[PrivacyStep] = []
     for name, part in parts:
         try:
-            inner += fitted_steps(part, _joined(path, name), visited)
+            inner += report_steps(part, _joined(path, name), visited)
         except ValueError as error:
             visited.errors.append(error)
     return inner
 
 
-def _steps_of_carried(model: Any, path: str, visited: _Found, stored: Any) -> Iterator[PrivacyStep]:
+def _steps_of_carried(model: Any, path: str, visited: _Seen, stored: Any) -> Iterator[PrivacyStep]:
     """Yield the steps of a model made of a release; `stored` is the result of `carried`."""
     name, (record, maker, warned, n_units) = type(model).__name__, stored
     if record is None:
@@ -306,7 +306,7 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
 
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
     """Remove a note about warnings and errors, for a step whose holder hides them."""
-    is_warning = step.note in (_INVERSE, _UNKNOWN, _NAMED, _EMPTY, _DENSITY)
+    is_warning = step.note in (_INVERSE, _WARNS_OF_UNKNOWN, _NAMED, _EMPTY, _DENSITY)
     return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
 
 
@@ -338,7 +338,7 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
     return {_INFINITE: math.isinf(record.epsilon), _GUESSABLE: record.guessable}
 
 
-def _check_visited_once(key: int, path: str, visited: _Found, *, is_frozen: bool = False) -> None:
+def _check_visited_once(key: int, path: str, visited: _Seen, *, is_frozen: bool = False) -> None:
     """Refuse an estimator that occurs twice: its record is only that of the last fit.
 
     A frozen estimator may occur several times, as it is never fitted again.
@@ -357,10 +357,10 @@ def _step_of_search(search: Any, path: str) -> PrivacyStep:
     """Report a search of scikit-learn: the cost of its fits on folds, and how it chose."""
     candidates, is_counted = search.cv_results_["params"], False
     fits, records = list[Any](), tuple[PrivacySpent, ...]()
-    with suppress(ValueError):  # A candidate may have parameters that its fits have refused.
-        # Like the search, clone estimators among the parameters.
-        given = clone(candidates, safe=False)
-        models = [clone(search.estimator).set_params(**one) for one in given]
+    with suppress(ValueError):  # a candidate may have parameters that its fits have refused
+        # The search clones estimators among the parameters, too.
+        parameters = clone(candidates, safe=False)
+        models = [clone(search.estimator).set_params(**one) for one in parameters]
         leaves = [leaf for one in models for leaf in rules.leaves_of(one, is_fitted=False)]
         private = [one for one in leaves if rules.has_budget(one)]
         cost = planned_cost(private)
@@ -644,20 +644,20 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     if isinstance(estimator, type) or not is_estimator:
         kind = "a class" if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
-    steps, visited, spent = list[PrivacyStep](), _Found([], {}), None
+    steps, visited, spent = list[PrivacyStep](), _Seen([], {}), None
     model, path = estimator, ""
     if type(estimator) is FixedThresholdClassifier:
         frozen = vars(estimator).get("estimator_")
-        if type(frozen) is FrozenEstimator:  # all else that the estimator has is a public threshold
+        if type(frozen) is FrozenEstimator:  # besides it, the estimator has a public threshold only
             model, path = frozen.estimator, "estimator"
     try:
-        steps += fitted_steps(model, path, visited)
+        steps += report_steps(model, path, visited)
         # Private steps that were passed fitted; the model contains fitted clones of them.
         given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
         beside = list[PrivacyStep]()
         for name, one in given.items():
             if _own_record(one) is not None and id(one) not in visited.paths:
-                beside += fitted_steps(one, f"{name}, as given", visited)
+                beside += report_steps(one, f"{name}, as given", visited)
         steps += beside
         for error in visited.errors:
             raise error
@@ -713,5 +713,5 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 def learned_without_privacy(estimator: Any) -> list[str]:
     """Return texts about steps whose choice of columns, or sparsity, may depend on the data."""
-    steps = fitted_steps(estimator, "", _Found([], {}))
+    steps = report_steps(estimator, "", _Seen([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

@@ -63,10 +63,12 @@ class JudgedReleases(NamedTuple):
 # faster the larger `_WIDENING` is. Their limits are multiples of a released distance: the fraction
 # `_SPREAD` of the scores is within this distance from the median.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
-# Share of each of two searches, for the median of the scores and for the distance that sets the
-# limits of bins. Shares of the sum that corrects an area: alone, and beside counts of outcomes.
+# Share of each of two searches: for the median of the scores, and for the distance that sets the
+# limits of bins.
 _PLACE_SHARE = 0.05  # not studied
+# Shares of the sum that corrects an area: alone, and beside counts of outcomes.
 _ORDER_SHARES = (0.7, 0.4)  # benchmarks/search/areas.md
+# Without the two largest points: with more than 2 ** 11 points, a search would halve once more.
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
 # Number of draws, from a public seed, that estimate the noise of a score.
 _REDRAWS = 200  # not studied
@@ -666,7 +668,10 @@ def private_score(
 def _score_of_losses(
     scoring: str, estimator: Any, X: Any, y: Any, people: People | None, given: Mapping[str, Any]
 ) -> PrivateScore:
-    """Release the mean of clipped losses, as a score."""
+    """Release the mean of clipped losses, as a score.
+
+    `given` has the budget, the unit, the adjacency, the ledger and the seed.
+    """
     losses = unit_losses(scoring, estimator, X, y, people)
     score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
     n_units, level = len(losses), 1.0

@@ -208,8 +208,8 @@ def _choice_plan(search: Search, scoring: str) -> Plan | None:
     if not share:
         return None
     cost = search.split.whole.share_of(share, search.split.whole.delta)
-    one, given = score.SCORES[scoring], (cost, search.run.unit, search.run.adjacency)
-    if one.of_counts:
+    judge, guarantee = score.SCORES[scoring], (cost, search.run.unit, search.run.adjacency)
+    if judge.of_counts:
         lasts = [candidate.run.steps[-1].estimator for candidate in search.candidates]
         if len({tuple(score.classes_for(scoring, last)) for last in lasts}) > 1:
             raise ValueError(
@@ -217,8 +217,8 @@ def _choice_plan(search: Search, scoring: str) -> Plan | None:
                 "estimator, and do not search over them."
             )
         n_units = search.run.n_units or _num_samples(search.run.X)
-        return plan_choice_by_counts(scoring, lasts[0], n_candidates, n_units, *given)
-    return plan_choice(n_candidates, *given, is_bounded=one.is_bounded)
+        return plan_choice_by_counts(scoring, lasts[0], n_candidates, n_units, *guarantee)
+    return plan_choice(n_candidates, *guarantee, is_bounded=judge.is_bounded)
 
 
 def plan_choice(

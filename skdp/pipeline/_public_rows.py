@@ -131,11 +131,11 @@ def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
 
 # Public rows come in pairs, as some functions treat a single row differently.
 TWICE = 2  # not tuned
-# Values of two public rows: numbers, or texts of several kinds. The values of a pair differ: so the
-# result for one row shows whether a function uses the other row, too.
+# Values of two public rows: numbers, or texts of several kinds. Except for empty texts, both values
+# differ: so the result for one row shows whether a function uses the other row, too.
 _PAIRS = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
 # A public row with one of these values, among 40 equal rows, shows whether a function uses other
-# rows. Functions may do so only for a value that is 0, negative, missing, or an outlier, which is 6
+# rows. Some functions use them only if a value is 0, negative, missing, or an outlier: here it is 6
 # standard deviations off the mean. None stands for a value of `_PAIRS`.
 TRIED_NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned

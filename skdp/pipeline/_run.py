@@ -142,6 +142,7 @@ def prepare(
             "Steps that share a budget need all rows in memory to protect users: pass X as an "
             "array or a sparse matrix, or fit one estimator to rows in parts."
         )
+    # The private parts of a ColumnTransformer come before it in this list.
     number = next(number for number, step in enumerate(steps) if step.columns is None)
     name, first, *_ = steps[number]
     if rules.is_columns(first):
