@@ -197,7 +197,7 @@ def _release_difference(
 ) -> tuple[np.ndarray, float, float]:
     """Release the sum of the matrices times their labels, which count as 1/2 and -1/2.
 
-    Return also by how much the fraction of the second class exceeds 1/2, with its noise std.
+    Return the sum, the excess of the second class's fraction over 1/2, and the excess's noise std.
     """
     codes, constant = view.codes, _BESIDE * bound
 

@@ -537,8 +537,8 @@ class LongerSteps:
         unexplained /= likely.shape[1] - 1
         unexplained = min(1.0, max(unexplained / self._curvature, _TINY))
         noise = max(self._noise * unexplained, _TINY)
-        likely_best = math.sqrt((1 - unexplained) ** _POWER / noise)
-        return max(1.0, min(likely_best, 1 / unexplained, self._most))
+        best = math.sqrt((1 - unexplained) ** _POWER / noise)
+        return max(1.0, min(best, 1 / unexplained, self._most))
 
 
 def normal_points(n_columns: int) -> np.ndarray:

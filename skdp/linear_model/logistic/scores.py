@@ -307,6 +307,7 @@ class _Residuals(NamedTuple):
     def square(self) -> np.ndarray:
         """Mean outer product of the residual of each row, over its possible labels."""
         weights = self.likely * self.parts**2
+        # The square of p - e_k is e_k e_k^T plus `half`, p (p / 2 - e_k)^T, and its transpose.
         own = self._of_columns(weights)
         middle = 0.5 * weights.sum(axis=1, keepdims=True) * self.fitted - own
         half = self.fitted[:, :, np.newaxis] * middle[:, np.newaxis]
