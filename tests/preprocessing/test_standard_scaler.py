@@ -145,7 +145,9 @@ def test_scaled_entries_are_clipped_around_the_mean(with_mean):
 NO_BOUNDS = [3.0, (0, 1, 2), ("0", "1"), (np.nan, 1), (1, 1), ([0, 0, 0, 3], 2), (0, 1e-101)]
 
 
-@pytest.mark.parametrize("bounds", [*NO_BOUNDS, (-np.inf, np.inf), ([0, 0], 1)], ids=str)
+@pytest.mark.parametrize(
+    "bounds", [*NO_BOUNDS, (-np.inf, np.inf), ([0, 0], 1), np.array(3.0)], ids=str
+)
 def test_bounds_that_do_not_bound_are_refused(bounds):
     with pytest.raises(ValueError, match="bounds"):
         DPStandardScaler(bounds=bounds).fit(X)
