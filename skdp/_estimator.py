@@ -708,7 +708,7 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
     refuse_repeated_names(like)
     if n_features is None:
-        raise TypeError("n_features must be given, or like: an X of these columns, or ['a text'].")
+        raise TypeError("n_features must be given, or like: an X of made-up rows, or ['a text'].")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)
     return int(n_samples), int(n_features), like
 

@@ -216,7 +216,7 @@ def _own_view(
     own._part = estimator._part
     is_agreed = getattr(X, "shape", null.shape)[1:] == null.shape[1:]
     if is_agreed and getattr(spec, "interval", None) is not None:
-        # Bounds by name are in the order of columns in `spec`: rows in arrays have no names.
+        # Arrays lack the names that `bounds` may have; `spec` has bounds in order of columns.
         own.set_params(bounds=spec.interval)
     own_spec, (view, _) = own._validate(*checks.in_parts(X, y))
     source = source_of_view(view)

@@ -115,7 +115,7 @@ def columns_of(rows: Any, columns: Any) -> Any:
     places = _get_column_indices(next(stand_ins(rows)) if two is rows else two, columns)
     names = rows.feature_names and [rows.feature_names[place] for place in places]
     like = None if rows.like is None else columns_of(rows.like, places)
-    like = like if flaw_of_columns(like) else None
+    like = like if flaw_of_columns(like) else None  # rows of numbers become arrays
     take = partial(_columns_of_block, columns=places, dtype=rows.dtype if like is None else None)
     return mapped_blocks(rows, take, len(places), names, like)
 

@@ -490,7 +490,7 @@ def hulls(
 
 
 def _visible_bins(scores: np.ndarray, caution: float) -> np.ndarray:
-    """Return which bins of the histograms by size are visible.
+    """Return which bins by size are visible above the noise.
 
     `scores` are counts in standard deviations of their noise. A bin is visible if its score exceeds
     `_least_visible`. It is also visible if its score exceeds `_IN_TAIL`, and either a sum over
@@ -619,7 +619,7 @@ def _most_of(
     while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
         seen = is_visible(counts, noise_stds[:, np.newaxis], _CAUTION_WITHIN)
         largest, allowed = counts.argmax(axis=1), _SHORTFALL * noise_stds
-        # If all rows may be in one bin, counts of the other bins are noise.
+        # If one bin may have all rows, other counts are taken for noise.
         is_all = (n_rows - counts.max(axis=1) < allowed) & (allowed < _LARGEST_SHORTFALL * n_rows)
         # Without visible bins, the range is that of all bins.
         first = np.where(is_all, largest, seen.argmax(axis=1))

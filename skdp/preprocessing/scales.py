@@ -92,7 +92,7 @@ class ScaleSpec:
 
 
 class CenteredReleases(NamedTuple):
-    """Releases without bounds and noise: moments around 0, then around the means."""
+    """Exact releases without bounds: moments around 0, then around the means."""
 
     rough: Release
     moments: Release

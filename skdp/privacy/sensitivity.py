@@ -419,7 +419,7 @@ def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> fl
 def short_row_rmatmul(
     largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
 ) -> float:
-    """Sensitivity of A' Y to a short row: its change times the largest row norm of Y."""
+    """Sensitivity of A' Y if a `short_row` of A changes; `norms` are Y's row norms."""
     return short_row(largest, step, n_entries, adjacency) * float(norms.max())
 
 

@@ -387,7 +387,7 @@ _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classificatio
 # With two classes, a rare class lowers the curvature of the loss, and so raises the momentum. For
 # the momentum, the relative curvature is at least `_SHOWN` / s, with the s above.
 _SHOWN = 5.0  # benchmarks/classification/momentum.md
-# Base-2 logarithm of the number of points that stand for normal rows.
+# Base-2 logarithm of the number of points that `normal_points` makes.
 _DRAWS = 10  # not studied
 _TINY = np.finfo(float).tiny
 

@@ -436,7 +436,7 @@ def _variances(
     is_free = np.eye(n_columns) - (n_columns > 1) / n_columns
 
     def _paired(by_draw: np.ndarray) -> np.ndarray:
-        """Average the Kronecker products of ``z @ z.T`` and a matrix over the drawn rows z."""
+        """Average ``kron(outer(z, z), m)`` over `points` z, each with its m in `by_draw`."""
         product = squares.T @ by_draw.reshape(len(points), -1) / len(points)
         by_pair = product.reshape(rank, rank, n_columns, n_columns)
         return by_pair.transpose(0, 2, 1, 3).reshape(rank * n_columns, -1)

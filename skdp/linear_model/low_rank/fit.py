@@ -433,7 +433,7 @@ def _scales(
 def _released_center(
     plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Transform, FittedReleases]:
-    """Return the map that subtracts a released center, and the branch of remaining releases.
+    """Return the map that subtracts a released center, and the plan of the later releases.
 
     If the first mean is far from 0, further means around it refine the center.
     """

@@ -294,7 +294,7 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 # ------------------------------
-# Heads, which are users' coefficients added to the mean model, and the users' vote on their prior.
+# Heads, which users add to the mean model, and users' votes for the prior of all heads.
 
 Choices = tuple[tuple[float, float], ...]
 
