@@ -139,7 +139,11 @@ INSTEAD = {
     "random_state module": "numpy's global seed has no effect: pass None, or a secret int.",
     "response_bound tuple": "Pass one number, the largest size of a response.",
     **dict.fromkeys(
-        [f"{of}_norm {kind}" for of in ("row", "mean") for kind in ("list", "ndarray", "tuple")],
+        [
+            f"{norm} {kind}"
+            for norm in ("row_norm", "mean_norm")
+            for kind in ("list", "ndarray", "tuple")
+        ],
         "Pass one number, a norm of whole rows; DPStandardScaler takes bounds of columns.",
     ),
     "shares list": "Pass a share of a step by its name, as {'scale': 0.3, 'clf': 0.7}.",

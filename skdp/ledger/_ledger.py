@@ -67,11 +67,14 @@ _OF_FOLDS = " Each fold is a fit of its own; earlier ones were charged. Pass err
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
-    left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"], spent.delta)
+    units_left = limit.units_beside(head["tails"]) - head["spent"]
+    left = limit.epsilon_of_fit(units_left, spent.delta)
     rounded = format(Context(4, ROUND_FLOOR).create_decimal_from_float(left).normalize(), "f")
     cure = "Its limit is spent: these data allow no further fit. Use the models that are fitted."
     if left:
         cure = "Pass a smaller epsilon, as remaining(delta=...) of the ledger computes it."
+    elif units_left > 0:
+        cure = "Pass a smaller delta: at that of the ledger an epsilon is left."
     of_tail, of_folds = "", _OF_FOLDS * is_called_by("sklearn.model_selection._validation")
     if spent.delta_tail:
         tail = f"{spent.delta_tail:.4g} of delta"

@@ -77,8 +77,8 @@ def checked_interval(
     pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
     low, high = _NO_PAIR
     if pairs is None:
-        has_ends = isinstance(bounds, tuple | list) or getattr(bounds, "ndim", 0) > 0
-        if has_ends and len(bounds) == 2:
+        is_array = isinstance(bounds, np.ndarray) and bounds.ndim > 0
+        if (is_array or isinstance(bounds, tuple | list)) and len(bounds) == 2:
             low, high = (_numbers(end, names) for end in bounds)
     elif len(pairs) == n_features:
         ends = [_numbers(pair) for pair in pairs]

@@ -311,8 +311,9 @@ def level_from(
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
-# This many standard deviations of its noise are subtracted from the predicted gain of more steps.
-_GAIN_STDS = 3.0  # not studied
+# So many standard deviations of noise are subtracted from a curvature, and from the predicted gain
+# of more steps.
+_NOISE_STDS = 3.0  # not studied
 
 
 class Descent(NamedTuple):
@@ -348,11 +349,17 @@ def descend(
     level = Level(_FIRST_LEVEL * white.size, 0.5) if is_private else Level(NO_CLIPPING, 1.0)
     previous, weights, momentum = white.start, white.start, squares_plan.steps_of(spec)[1]
     iterates, gradients, noise_stds, unclipped = [], [], [], []
+    curvature, last = 1.0, None
     for step in steps:
         extrapolated = weights + momentum * (weights - previous)
         total, sizes = records.gradient(extrapolated, level.value, counts=step.sizes is not None)
         noisy, noise_std = budget.release(step.gradient, total, level.value, rounding=rounding)
-        previous, weights = weights, extrapolated + noisy / n_units
+        if not spec.has_moment:
+            if last is not None and last[2] == level:
+                moved, change = extrapolated - last[0], noisy - last[1]
+                curvature = max(curvature, _curvature(moved, change, noise_std) / n_units)
+            last = extrapolated, noisy, level
+        previous, weights = weights, extrapolated + noisy / (n_units * curvature)
         iterates.append(weights)
         gradients.append(noisy / n_units)
         noise_stds.append(noise_std / n_units)
@@ -362,16 +369,27 @@ def descend(
             rare = off_center, white.size**2
             level = level_from(counts, counts_std, n_units, mean_noise, level, rare)
     n_steps, half = len(steps), len(steps) // 2
-    decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
+    decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread / curvature
     step_variance = float(np.mean(np.square(noise_stds[half:])))
-    variances = step_variance * noise_in_mean(decay, momentum, n_steps)
+    variances = step_variance / curvature**2 * noise_in_mean(decay, momentum, n_steps)
     # The gain of twice as many steps: along a visible direction one step reaches the minimum, and
     # along a hidden one the last gradient stays the same in all steps.
-    lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0)
+    lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0) / curvature
     gain_noise = step_variance / (n_steps - half)
-    gain_noise *= lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2))
+    gain_noise *= lengths.sum() + _NOISE_STDS * math.sqrt(2 * np.sum(lengths**2))
     gain = float(np.mean(gradients[half:], axis=0) ** 2 @ lengths - gain_noise)
     return Descent(np.mean(iterates[half:], axis=0), variances, gain)
+
+
+def _curvature(moved: np.ndarray, change: np.ndarray, noise_std: float) -> float:
+    """Estimate the curvature along a step from the change of noisy gradients, beyond their noise.
+
+    Without whitening, steps of length 1 diverge where few directions have most of the variance.
+    """
+    size, length = len(change), float(np.linalg.norm(moved))
+    noise = 2 * noise_std**2 * (size + _NOISE_STDS * math.sqrt(2 * size))
+    beyond = math.sqrt(max(float(change @ change) - noise, 0.0))
+    return beyond / length if length else 0.0
 
 
 def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
