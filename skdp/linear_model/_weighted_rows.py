@@ -82,17 +82,22 @@ def whitened_norms(
 ) -> np.ndarray:
     """Return upper bounds of the norms of rows times `root`, including rounding errors.
 
-    The `mean`, if there is one, is subtracted from rows first; `bound` is their largest norm then,
-    and `largest` is the spectral norm of the root. Null rows have the norm NaN. If rows have
-    weights, their norms must not depend on the positions or the number of rows: so the columns are
-    divided into parts as for the longest block.
+    The root is a matrix, or a number. The `mean`, if there is one, is subtracted from rows first;
+    `bound` is their largest norm then, and `largest` is the spectral norm of the root. Null rows
+    have the norm NaN. If rows have weights, their norms must not depend on the positions or the
+    number of rows: so the columns are divided into parts as for the longest block.
     """
-    n_rows, n_features = block.raw.shape[0], len(root)
-    squares = np.zeros(n_rows)
+    n_rows, n_features = block.raw.shape
+    squares, parts = np.zeros(n_rows), list[np.ndarray]()
     has_weights = block.sample_weight is not None
-    longest = _MOST_ROWS if has_weights else n_rows
-    n_parts = max(1, -(-longest * root.shape[1] // _PART))
-    for columns in np.array_split(np.arange(root.shape[1]), n_parts):
+    if root.ndim == 0:
+        norms = np.where(block.weights == 0, 0.0, block.norms())
+        squares = np.square(root * block.weights * norms)
+    else:
+        longest = _MOST_ROWS if has_weights else n_rows
+        n_parts = max(1, -(-longest * root.shape[1] // _PART))
+        parts = np.array_split(np.arange(root.shape[1]), n_parts)
+    for columns in parts:
         part = root[:, columns]
         products = block.matmul_anywhere(part) if has_weights else block.matmul_by_column(part).T
         if mean is not None:

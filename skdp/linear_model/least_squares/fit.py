@@ -193,7 +193,7 @@ def _calibrated(
     the mean, or "".
     """
     white = whitened.white
-    weights, shortened = white.root @ descent.weights, np.zeros(spec.n_features)
+    weights, shortened = descent_steps.times(white.root, descent.weights), np.zeros(spec.n_features)
     if plan.calibration is None:
         return weights, shortened, ""
     calibration = descent_steps.calibrate(
@@ -245,5 +245,5 @@ def _noise_stds(
     is_known = not whitening.is_hidden.any() and not spec.is_weak and not scales.is_void.any()
     if spec.cost.is_private and not is_known:
         return None
-    variances = np.square(whitening.root) @ descent.variances
+    variances = descent_steps.times(np.square(whitening.root), descent.variances)
     return units * np.hypot(np.sqrt(variances)[: spec.n_features], shortened)

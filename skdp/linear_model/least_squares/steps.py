@@ -41,7 +41,7 @@ _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
 class Whitening(NamedTuple):
     """The map z = R'x of rows x."""
 
-    root: np.ndarray  # R
+    root: np.ndarray  # R; of a multiple of the identity the number alone, to save memory
     spread: np.ndarray  # mean squares of the entries of z, at most 1
     start: np.ndarray  # weights of z with which the descent begins
     is_hidden: np.ndarray  # entries of z whose variance noise hides
@@ -57,9 +57,20 @@ class Whitening(NamedTuple):
         Released centers are not exact means, so the mean prediction includes slopes times mean
         rows. Scaled responses have mean square 1: a mean above 1 is noise, and is clipped.
         """
-        squares = np.square(self.root).sum(axis=0)
+        if self.root.ndim == 0:
+            return float(np.clip(self.spread[-1] * weights[-1] / self.root, -1.0, 1.0))
+        squares = self.squares()
         of_ones = np.divide(self.root[-1], squares, out=np.zeros_like(squares), where=squares > 0)
         return float(np.clip((of_ones * self.spread) @ weights, -1.0, 1.0))
+
+    def squares(self) -> np.ndarray:
+        """Return the squared norms of the columns of R."""
+        return np.asarray(np.square(np.atleast_2d(self.root)).sum(axis=0))
+
+
+def times(root: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Multiply a vector by a matrix, or by the number of a multiple of the identity."""
+    return np.asarray(root @ vector if root.ndim else root * vector)
 
 
 def release_whitening(
@@ -124,7 +135,7 @@ def without_moment(scaling: Scaling, scales: Scales) -> Whitening:
     if scaling.center is None:
         # The largest eigenvalue of the moment is at least the squared norm of the mean row.
         largest = max(largest, 2 * float(np.square(scales.center * scaling.multiplier).sum()))
-    root, spread = np.eye(size) * math.sqrt(1 / largest), np.full(size, 1 / largest)
+    root, spread = np.array(math.sqrt(1 / largest)), np.full(size, 1 / largest)
     return Whitening(root, spread, start=np.zeros(size), is_hidden=np.full(size, True))
 
 
@@ -175,7 +186,7 @@ class WhitenedRecords:
         The weights and the sum are whitened instead of the rows, so that no whitened row is stored
         and sparse rows stay sparse.
         """
-        slopes, weighted_values = self.white.root @ weights, self.weighted_values
+        slopes, weighted_values = times(self.white.root, weights), self.weighted_values
 
         def _clipped(rows: slice, block: Block) -> tuple[np.ndarray, np.ndarray]:
             """Sum the clipped gradients of a block, and count them by size."""
@@ -198,7 +209,7 @@ class WhitenedRecords:
 
         n_sums = len(slopes) + len(squares_plan.SIZE_BINS) * counts
         total, sizes = self.view.map_sum(_clipped, n_sums)
-        return np.asarray(self.white.root.T @ total), sizes
+        return times(self.white.root.T, total), sizes
 
     def predicted(
         self, rows: slice, block: Block, slopes: np.ndarray
@@ -216,13 +227,13 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
     Rows that are read anew in each step may change, so that each step computes the values again.
     Rows that the fit has copied are multiplied by their clip weights in place.
     """
-    largest = float(np.sqrt(np.square(white.root).sum(axis=0).max()))
+    largest = float(np.sqrt(white.squares().max()))
     clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
 
     def _weighted_values(rows: slice, block: Block) -> list[np.ndarray]:
         """Return clip weights, weighted responses and norms of whitened rows; 0 for null ones."""
         norms = whitened_norms(block, white.root, None, largest=largest, bound=view.bound)
-        factors = clip_weights(norms, clip_norm, len(white.root))
+        factors = clip_weights(norms, clip_norm, len(white.spread))
         weights, is_null = block.weights, factors == 0
         values = [factors * weights, weights * view.responses[rows], factors * norms]
         return [np.where(is_null, 0.0, value) for value in values]
@@ -399,7 +410,7 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
     long. The map multiplies the error of the sum by :math:`\|R\|`, and has an error of its own. The
     rounding error of a row times weights does not depend on the position of the row.
     """
-    depth, squares = spec.depth + math.ceil(spec.n_free**1.5), np.square(white.root).sum(axis=0)
+    depth, squares = spec.depth + math.ceil(spec.n_free**1.5), white.squares()
     condition = float(np.sqrt(squares.max() / squares[squares > 0].min()))
     return rounding_of_depth(depth, spec.n_units, condition)
 
@@ -434,7 +445,7 @@ def calibrate(
     Callers add the mean error of the result to the intercept.
     """
     white, weights, has_one = records.white, descent.weights, spec.fit_intercept
-    slopes, bounds = white.root @ weights, spec.calibrated
+    slopes, bounds = times(white.root, weights), spec.calibrated
     mean = white.mean_of(weights) if has_one else 0.0
     slopes[len(slopes) - has_one :] -= mean
     noise = math.sqrt(float(white.spread @ descent.variances))
