@@ -25,8 +25,9 @@ def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
     if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
         return bounds
     shape: tuple[int, ...] = ()
-    with suppress(TypeError, ValueError):
-        shape = np.shape(bounds)
+    if isinstance(bounds, tuple | list | np.ndarray):
+        with suppress(TypeError, ValueError):
+            shape = np.shape(bounds)
     # A tuple means (all lower ends, all upper ends), but two tuples in it could be two columns.
     is_tuple = isinstance(bounds, tuple)
     has_two_tuples = is_tuple and n_features == 2 and all(isinstance(one, tuple) for one in bounds)

@@ -147,7 +147,10 @@ NO_BOUNDS = [3.0, (0, 1, 2), ("0", "1"), (np.nan, 1), (1, 1), ([0, 0, 0, 3], 2),
 
 @pytest.mark.parametrize(
     "bounds",
-    [*NO_BOUNDS, (-np.inf, np.inf), ([0, 0], 1), np.array(3.0), pd.DataFrame(np.eye(2))],
+    [
+        *(*NO_BOUNDS, (-np.inf, np.inf), ([0, 0], 1)),
+        *(np.array(3.0), pd.DataFrame(np.eye(2)), pd.DataFrame(np.eye(4)[:, :2], columns=[*"ab"])),
+    ],
     ids=str,
 )
 def test_bounds_that_do_not_bound_are_refused(bounds):

@@ -360,7 +360,8 @@ def descend(
     level = Level(_FIRST_LEVEL * white.size, 0.5) if is_private else Level(NO_CLIPPING, 1.0)
     previous, weights, momentum = white.start, white.start, squares_plan.steps_of(spec)[1]
     iterates, gradients, noise_stds, unclipped = [], [], [], []
-    curvature, last = 1.0, None
+    curvature = 1.0
+    last: tuple[np.ndarray, np.ndarray, Level] | None = None  # point, gradient and clip level
     for step in steps:
         extrapolated = weights + momentum * (weights - previous)
         total, sizes = records.gradient(extrapolated, level.value, counts=step.sizes is not None)
