@@ -25,7 +25,7 @@ from skdp._marginals import are_whole, hides_samples, release_marginals, sample_
 from skdp._one_pass import OnePassMixin
 from skdp._prior import FEATURES, NORMAL_LAW, PriorParameter, check_prior, mean_and_covariance
 from skdp._second_moment import CovarianceSpec
-from skdp.data.sources import mean_of_results
+from skdp.data.sources import computed
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
 from skdp.linalg import denoising
 from skdp.linalg.spectrum import deterministic_signs
@@ -279,7 +279,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             Mean log-likelihood.
         """
         X, _ = checks.in_parts(X)
-        mean = mean_of_results(self.mahalanobis(X), self.n_jobs)
+        mean = float(computed(self.mahalanobis(X), self.n_jobs).mean())
         log_volume = np.linalg.slogdet(self.get_precision())[1]
         return float(log_volume - mean - self.n_features_in_ * math.log(2 * math.pi)) / 2
 

@@ -220,30 +220,21 @@ def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
 
 
 # ------------------------------
-# Sums of functions of results for rows in blocks or parts.
+# Results for rows in blocks or parts.
 
 
-def sum_of_results(
-    results: PartResults | np.ndarray,
-    function: Callable[[slice, np.ndarray], Any],
-    size: int,
-    n_jobs: int | None,
-) -> Any:
-    """Sum a function of row numbers and results over all blocks, as `map_sum` does; refuse NaN.
+def computed(results: PartResults | np.ndarray, n_jobs: int | None) -> np.ndarray:
+    """Compute the results of all rows, in one pass; refuse rows that are not finite.
 
-    If other processes sum over the rows, such as workers of dask, they compute this sum, too.
+    If other processes read the rows, such as workers of dask, they compute the results, too.
     """
     if isinstance(results, np.ndarray):
-        return function(slice(0, len(results)), results)
+        return results
     made: Any = composed(refused_if_not_finite, results.function)
-    source = as_source(results.rows)
-    return reduce.map_sum(source, lambda rows, block: function(rows, made(block)), size, n_jobs)
-
-
-def mean_of_results(results: PartResults | np.ndarray, n_jobs: int | None) -> float:
-    """Return the mean of results that are a number for each row."""
-    total = sum_of_results(results, lambda _, values: np.asarray(values.sum()), 1, n_jobs)
-    return float(total) / len(results)
+    values = reduce.map_sum(
+        as_source(results.rows), lambda _, block: reduce.PerRow(made(block)), 0, n_jobs
+    )
+    return np.asarray(values)
 
 
 # ------------------------------

@@ -20,7 +20,7 @@ from skdp._validation import (
     with_parameters,
 )
 from skdp.data.rows import RowCache
-from skdp.data.sources import mean_of_results
+from skdp.data.sources import computed
 from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
 from skdp.decomposition._spec import Factors, MatrixSpec, RowsSpec, choose_rank
 from skdp.decomposition.rows.plan import bound_of_mean
@@ -274,7 +274,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
             Mean log-likelihood.
         """
         X, _ = in_parts(X)
-        return mean_of_results(self.score_samples(X), self.n_jobs)
+        return float(computed(self.score_samples(X), self.n_jobs).mean())
 
     def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
         """Set components, variances and the noise variance from released factors."""

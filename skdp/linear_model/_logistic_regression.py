@@ -20,7 +20,7 @@ from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import Targets
 from skdp.data.people import People, depth_of_people, keyed_by_people
 from skdp.data.reduce import rounding_of_depth
-from skdp.data.sources import as_source, depth_of, digests, holds_sparse, sum_of_results
+from skdp.data.sources import as_source, computed, depth_of, digests, holds_sparse
 from skdp.linear_model import _supervised as supervised
 from skdp.linear_model._supervised import Shape, SupervisedEstimator
 from skdp.linear_model.logistic.fit import Estimate, read_once, solve_logistic, warnings_for_size
@@ -152,13 +152,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         codes = labels.mapped(partial(supervised.known_codes, classes=self.classes_))
         check_consistent_length(predicted, codes)
         weights = supervised.checked_weights(sample_weight, len(predicted))
-
-        def _n_right(rows: slice, predicted: np.ndarray) -> np.ndarray:
-            of_rows = supervised.weights_of(weights, rows)
-            return np.array([of_rows @ (predicted == codes[rows]), of_rows.sum()])
-
-        right, total = sum_of_results(predicted, _n_right, 2, self.n_jobs)
-        return float(right / total)
+        is_right = computed(predicted, self.n_jobs) == np.asarray(codes)
+        return float(np.average(is_right, weights=weights))
 
     def _clipped(self, scores: np.ndarray) -> np.ndarray:
         """Clip scores to `score_bounds_`, and return a score for each class.

@@ -24,11 +24,10 @@ from skdp.data.containers import (
     with_text,
 )
 from skdp.data.matrices import RankOneMatrices
-from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
+from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
 from skdp.data.reduce import PerRow, map_sum
-from skdp.data.rows import checked_digest
-from skdp.data.sources import cached, sum_of_results
+from skdp.data.sources import cached, computed
 from skdp.exceptions import is_called_by
 from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit, ResolvedUser
 
@@ -215,32 +214,10 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
     """Compute the coefficient of determination of an array of predictions, or of blocks of them."""
-    responses = y if isinstance(y, Targets) else Targets.of(checked_responses(y))
-    check_consistent_length(predictions, responses)
-    weights = checked_weights(sample_weight, len(responses))
-    if not isinstance(predictions, PartResults):
-        return float(r2_score(np.asarray(responses), predictions, sample_weight=weights))
-    # Predictions are in blocks: one pass gives the mean of y, and a second one the squared errors.
-    checked_digest(responses, n_jobs, is_seeded=False, name="y")
-
-    def _totals(rows: slice, true: np.ndarray) -> np.ndarray:
-        of_rows = weights_of(weights, rows)
-        return np.array([of_rows.sum(), of_rows @ true[:, 0]])
-
-    weight, total = map_sum(responses, _totals, 2, n_jobs)
-    mean = total / weight
-
-    def _squares(rows: slice, predicted: np.ndarray) -> np.ndarray:
-        true, of_rows = responses[rows], weights_of(weights, rows)
-        return np.array([of_rows @ np.square(true - estimate) for estimate in (predicted, mean)])
-
-    residual, total_square = sum_of_results(predictions, _squares, 2, n_jobs)
-    return float(residual == 0 if total_square == 0 else 1 - residual / total_square)
-
-
-def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
-    """Return the sample weights of the rows; without weights each is 1."""
-    return np.ones(rows.stop - rows.start) if weights is None else weights[rows]
+    check_consistent_length(predictions, y)
+    weights = checked_weights(sample_weight, len(predictions))
+    responses = checked_responses(np.asarray(y) if isinstance(y, Targets) else y)
+    return float(r2_score(responses, computed(predictions, n_jobs), sample_weight=weights))
 
 
 # ------------------------------
