@@ -44,8 +44,6 @@ except ImportError:
 
 # Arguments of callbacks that hold data, or results computed from data.
 _OF_DATA = {"X", "y", "metadata", "fitted_estimator"}
-# Attributes that scikit-learn sets on an estimator when its fit begins, and removes at its end.
-_OF_A_FIT = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 if CallbackSupportMixin is None:
 
@@ -85,74 +83,54 @@ else:
 class Progress:
     """The tasks of one fit, as callbacks see them.
 
-    The tasks of an estimator are its passes over the data, each named after the next release.
-    The tasks of a pass are its groups of blocks, each of which one thread computes. The tasks of a
-    pipeline or a search, the *whole*, are the fits of its steps. Callbacks see no data, and cannot
+    The tasks of an estimator are its passes over the data, each named after the next release. The
+    tasks of a pipeline or a search are the fits of its steps. Callbacks see no data, and cannot
     stop a fit: a stop that follows from a score would depend on the data.
     """
 
     #: The open budget, whose releases name the passes.
     budget: PrivacyBudget | None = None
 
-    def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
+    def __init__(self, estimator: Any, context: Any) -> None:
         self.estimator, self.context = estimator, context
-        # Whether a pass shows one subtask only: the number of its groups follows from private rows.
-        self.hides_groups = hides_groups
 
-    def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-        """Report a pass, of which each group of blocks is a subtask; yield the sums of `groups`."""
-        # A pass is named after the releases that may come next.
+    def begin(self, n_tasks: int | None) -> None:
+        """Tell callbacks that the fit begins, and how many tasks it has, if known."""
+        self.context.max_subtasks = n_tasks
+        self.context.call_on_fit_task_begin(estimator=self.estimator)
+
+    @contextmanager
+    def __call__(self, name: str = "") -> Iterator[None]:
+        """Report a task, by default a pass, named after the releases that may come next."""
         nodes = getattr(self.budget, "_nodes", None) or ()
         names = dict.fromkeys(one.name.partition(", counts")[0] for one, _ in nodes)
-        name = " or ".join(names) or ("closing" if self.budget else "opening")
-        task = self.begin(self.subtask(name, 1 if self.hides_groups else n_groups))
-        for number in range(1, n_groups + 1):
-            if number == 1 or not self.hides_groups:
-                group = self.begin(task.subcontext(f"group {number}"))
-            # If computing a sum starts a pass of its own, that pass is not reported.
-            token = OBSERVER.set(None)
-            try:
-                value = next(groups)
-            finally:
-                OBSERVER.reset(token)
-            if number == n_groups or not self.hides_groups:
-                self.end(group)
-            if number == n_groups:
-                # The caller may stop iterating after the last yield, so the task ends before it.
-                self.end(task)
-            yield value
-
-    def subtask(self, name: str, n_tasks: int | None) -> Any:
-        """Return the next task of the fit; `n_tasks` is the number of its subtasks, if known."""
-        context = self.context
-        if context.max_subtasks == len(context._children_map):
+        name = name or " or ".join(names) or ("closing" if self.budget else "opening")
+        if self.context.max_subtasks == len(self.context._children_map):
             # A fit may need more tasks than it has announced.
-            context.max_subtasks = None
-        return context.subcontext(name, max_subtasks=n_tasks)
+            self.context.max_subtasks = None
+        task = self.context.subcontext(name, max_subtasks=0)
+        # Passes that this pass starts are not reported.
+        token = OBSERVER.set(None)
+        try:
+            task.call_on_fit_task_begin(estimator=self.estimator)
+            yield
+            task.call_on_fit_task_end(estimator=self.estimator)
+        finally:
+            OBSERVER.reset(token)
 
-    def begin(self, task: Any) -> Any:
-        """Tell callbacks that a task has begun."""
-        return task.call_on_fit_task_begin(estimator=self.estimator)
 
-    def end(self, task: Any) -> None:
-        """Tell callbacks that a task has ended."""
-        task.call_on_fit_task_end(estimator=self.estimator)
-
-
-# Progress of the pipeline or search (the whole) whose step this thread fits.
+# Progress of the pipeline or search whose steps this thread fits.
 _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 
 
 @contextmanager
 def report(
-    estimator: Any, task: Any, n_passes: Callable[[], int | None] | None, *, hides_groups: bool
+    estimator: Any, context: Any, n_passes: Callable[[], int | None] | None
 ) -> Iterator[None]:
     """Tell callbacks of the passes of a fit or, without `n_passes`, of the fits of its steps."""
-    progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
+    progress = None if context is None else Progress(estimator, context)
     if progress and n_passes:
-        # The number of blocks of users follows from private rows, and must not be shown.
-        task.max_subtasks = None if hides_groups else n_passes()
-        progress.begin(task)
+        progress.begin(n_passes())
     variable: ContextVar[Any] = OBSERVER if n_passes else _WHOLE
     token = variable.set(progress)
     try:
@@ -160,43 +138,21 @@ def report(
     finally:
         variable.reset(token)
     if progress:
-        progress.end(task)
+        context.call_on_fit_task_end(estimator=estimator)
 
 
 def announce_fits(n_fits: int) -> None:
     """Tell callbacks that a pipeline or search begins, and how many fits it makes."""
     if whole := _WHOLE.get():
-        whole.context.max_subtasks = n_fits
-        whole.begin(whole.context)
+        whole.begin(n_fits)
 
 
-@contextmanager
-def fitted_within(step: Any, name: str) -> Iterator[None]:
+def fitted_within(step: Any, name: str) -> AbstractContextManager[None]:
     """Report the fit of a step as a task of its pipeline or search."""
     # Callbacks of the step itself are dropped: nobody would tell them that its tasks have ended.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
-    if whole is None:
-        yield
-        return
-    task = whole.subtask(name, 0)
-    with task.propagate_callback_context(step):
-        whole.begin(task)
-        try:
-            yield
-        finally:
-            for attribute in _OF_A_FIT:
-                vars(step).pop(attribute, None)
-        whole.end(task)
-
-
-def reported_opening(*, hides_groups: bool) -> AbstractContextManager[None]:
-    """Tell callbacks of the passes before a pipeline's first private fit: the task "opening"."""
-    whole = _WHOLE.get()
-    if whole is None:
-        return nullcontext()
-    task = whole.subtask("opening", None)
-    return report(whole.estimator, task, lambda: None, hides_groups=hides_groups)
+    return nullcontext() if whole is None else whole(name)
 
 
 def check_unwatched(
@@ -334,9 +290,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _fit(self, X: Any, y: Any = None, **users: Any) -> Self:
         """Check, plan, release and set attributes, in this order; `users` own the rows."""
         with warnings_together(type(self).__name__):
-            hides_groups = users.get("users") is not None
-            n_passes = partial(self._expected_passes, X)
-            with restored_on_error(self, n_passes, hides_groups=hides_groups):
+            with restored_on_error(self, partial(self._expected_passes, X, **users)):
                 ids = check_ids_early(self, X, users)
                 refuse_mistaken_ids(X, ids, getattr(self, "user_column", None))
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
@@ -428,8 +382,10 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         # hash the data. Without noise, some fits run until they converge.
         return plan.n_lines + 2 + 2 * self._is_seeded if plan.cost.is_private else None
 
-    def _expected_passes(self, X: Any) -> int | None:
+    def _expected_passes(self, X: Any, users: Any = None) -> int | None:
         """Estimate the passes of a fit to an unchecked X; None if unknown, or if X is bad."""
+        if users is not None:
+            return None  # as the number of rows is private
         try:
             return self._n_passes(self.plan(X.shape[0], math.prod(X.shape[1:]), like=X))
         except Exception:
@@ -652,15 +608,11 @@ def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], .
 
 @contextmanager
 def restored_on_error(
-    estimator: PrivateEstimator,
-    n_passes: Callable[[], int | None] | None = None,
-    *,
-    hides_groups: bool = False,
+    estimator: PrivateEstimator, n_passes: Callable[[], int | None] | None = None
 ) -> Iterator[None]:
     """Silence numpy during a fit; if the fit raises an error, restore the attributes.
 
-    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. They
-    see the groups of blocks of each pass, unless `hides_groups`.
+    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps.
     """
     # Refuse a bad n_jobs before anything else.
     effective_n_jobs(getattr(estimator, "n_jobs", None))
@@ -671,10 +623,9 @@ def restored_on_error(
     has_callbacks = "_skl_callbacks" in vars(estimator)
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before = dict(estimator.__dict__)
-    reported = report(estimator, task, n_passes, hides_groups=hides_groups)
     try:
         # An error or a warning about overflow would depend on single units.
-        with limits, np.errstate(all="ignore"), reported:
+        with limits, np.errstate(all="ignore"), report(estimator, task, n_passes):
             yield
     except BaseException:
         estimator.__dict__.clear()

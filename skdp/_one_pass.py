@@ -89,7 +89,7 @@ class OnePassMixin(PrivateEstimator):
             If X is not acceptable, or a parameter has changed since the first call. Then nothing
             has been added.
         """
-        with restored_on_error(self, lambda: None, hides_groups=True):
+        with restored_on_error(self, lambda: None):
             X, _ = checks.in_parts(X)
             before = self._open_sums
             if before is not None:
@@ -131,7 +131,7 @@ class OnePassMixin(PrivateEstimator):
         stored = self._rows_so_far()
         self._check_unchanged(stored)
         with warnings_together(type(self).__name__):
-            with restored_on_error(self, lambda: None, hides_groups=True):
+            with restored_on_error(self, lambda: None):
                 n_rows, n_features = stored.n_rows, self.n_features_in_
                 depth = stored.depth + (stored.n_calls - 1).bit_length()
                 rounding = rounding_of_depth(depth, n_rows)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
-from html import escape
 from itertools import dropwhile, pairwise, takewhile
 from numbers import Integral, Real
 from traceback import walk_tb
@@ -33,7 +32,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from skdp.data import containers
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import INSTEAD, THE_DEFAULT, advised, callers, named, shortened, shown
+from skdp.exceptions import INSTEAD, THE_DEFAULT, callers, named, shortened, shown
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
@@ -101,16 +100,6 @@ class PlainParametersMixin:
     """Base of estimators whose parameters are checked as plain Python values."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
-    # scikit-learn reads these, and calls the method, for links in its HTML representation.
-    _doc_link_module, _doc_link_template = "skdp", "{address}"
-
-    def _doc_link_url_param_generator(self) -> dict[str, str]:
-        """Return the address of the page of this class; "" if the documentation has none."""
-        base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), type(self).__name__
-        # A page of the documentation has the name of the module that exports the class.
-        is_at_the_top = hasattr(sys.modules["skdp"], name)
-        module = "skdp" if is_at_the_top else type(self).__module__.partition("._")[0]
-        return {"address": escape(f"{base}/generated/{module}.{name}.html") if base else ""}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -134,10 +123,6 @@ class PlainParametersMixin:
         constraints = self._parameter_constraints
         given = {name: getattr(self, name) for name in constraints if hasattr(self, name)}
         validate_plain(constraints, given, type(self).__name__)
-
-
-# Set here, as within the class `__getattr__` would make mypy accept any attribute.
-PlainParametersMixin.__getattr__ = advised  # type: ignore[attr-defined]
 
 
 @dataclass_transform(eq_default=False)

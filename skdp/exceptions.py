@@ -3,11 +3,11 @@
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
-from inspect import Parameter, signature
+from inspect import signature
 from numbers import Number
 from traceback import walk_stack
 from types import FrameType, NoneType
@@ -109,14 +109,14 @@ def is_called_by(module: str) -> bool:
 
 
 # ------------------------------
-# Errors about arguments and attributes that there are not, and arguments of the wrong type.
+# Errors about arguments that there are not, and arguments of the wrong type.
 
 #: A call that makes a ledger.
 NEW_LEDGER = "PrivacyLedger.create(path, dataset='a name', epsilon=4.0, delta=1e-6)"  # not studied
-#: Advice by name: of an argument that only other classes take, of the class that was called, of an
-#: argument and its type, or of an attribute.
+#: Advice by name: of a function that was called, of an argument that only other functions take, or
+#: of an argument with its type.
 INSTEAD = {
-    "PrivacyLedger": f"{NEW_LEDGER} makes one. ",
+    "PrivacyLedger.__init__": f"{NEW_LEDGER} makes one. ",
     "PrivacyLedger.create": f"Pass all, as {NEW_LEDGER}. ",
     **dict.fromkeys(("algorithm", "svd_solver"), "Use solver. "),
     **dict.fromkeys(
@@ -134,27 +134,6 @@ INSTEAD = {
     "X InteractionTable": "X is an InteractionTable, which has its rows in table.X: pass these.",
     "X RankOneMatrices": "RankOneMatrices are for DPTraceRegressor: pass rows, or fit that.",
     "class_weight str": "Pass a dict by labels: counts of labels are private.",
-    "matrix_shape int": "Pass the shape of all matrices, as matrix_shape=(4, 9).",
-    "n_components float": "Pass an int; a fraction, below 1, is for DPPCA.",
-    "random_state module": "numpy's global seed has no effect: pass None, or a secret int.",
-    "response_bound tuple": "Pass one number, the largest size of a response.",
-    **dict.fromkeys(
-        [
-            f"{norm} {kind}"
-            for norm in ("row_norm", "mean_norm")
-            for kind in ("list", "ndarray", "tuple")
-        ],
-        "Pass one number, a norm of whole rows; DPStandardScaler takes bounds of columns.",
-    ),
-    "shares list": "Pass a share of a step by its name, as {'scale': 0.3, 'clf': 0.7}.",
-    "steps dict": "Pass list(steps.items()).",
-    "BaseStream.components_": "They are in what finalize returns.",
-    "BaseStream.transform": "Call transform of what finalize returns.",
-    "BaseStream.fit": "Call update for each batch of changes, then finalize.",
-    "DPCovariance.components_": "Call components().",
-    "DPCovariance.covariance_": "Call fit, or finalize after partial_fit.",
-    "DPCovariance.precision_": "Call get_precision().",
-    "LocalReports.fit": "Call report for each person, then aggregate.",
 }
 _ENCODE = (
     "Encode them by ColumnTransformer([('codes', OneHotEncoder(categories=[['a', 'b'], ...], "
@@ -226,62 +205,17 @@ def named(method: F) -> F:
         try:
             expected.bind(*args, **kwargs)
         except TypeError as error:
-            who, known = method.__name__, dict([*expected.parameters.items()][is_method:])
+            who, known = method.__name__, [*expected.parameters][is_method:]
             if is_method and args:
                 who = f"{getattr(args[0], '__name__', type(args[0]).__name__)}.{who}"
-            called = who.removesuffix(".__init__")
-            unknown = [name for name in kwargs if name not in expected.parameters]
-            lacking = [
-                name
-                for name, one in [*known.items()][max(len(args) - is_method, 0) :]
-                if one.default is one.empty and "*" not in str(one) and name not in kwargs
-            ]
-            flaw, hint = str(error), _advice_about([called, *unknown])
-            if len(lacking) > 1 and flaw.startswith("missing"):
-                flaw = f"missing required arguments: {', '.join(map(repr, lacking))}"
-            elif len(unknown) > 1 and "unexpected" in flaw:
-                flaw = f"got unexpected keyword arguments {', '.join(map(repr, unknown))}"
-            if flaw == "too many positional arguments":
-                hint = _by_keyword(known, called)
-            raise TypeError(f"{who}: {flaw}. {hint}It takes {', '.join(known)}.") from None
+            unknown = next((name for name in kwargs if name not in known), "")
+            hint = INSTEAD.get(who, "") + INSTEAD.get(unknown.rpartition("__")[2], "")
+            if "too many positional" in str(error):
+                hint = "Pass options by keyword, as name=value. "
+            raise TypeError(f"{who}: {error}. {hint}It takes {', '.join(known)}.") from None
         return method(*args, **kwargs)
 
     return cast(F, _named)
-
-
-def _advice_about(names: Sequence[str]) -> str:
-    """Return what `INSTEAD` has about names; in place of "it", the advice names the arguments."""
-    advice: dict[str, list[str]] = {}
-    for name in (one.rpartition("__")[2] for one in names):
-        advice.setdefault(INSTEAD.get(name, ""), []).append(name)
-    return "".join(text.replace(" it ", f" {joined(of)} ") for text, of in advice.items())
-
-
-def advised(self: Any, name: str) -> Any:
-    """Raise the usual error about an attribute, with what to use instead."""
-    try:
-        return self.__getattribute__(name)
-    except AttributeError as error:
-        keys = (f"{kind.__name__}.{name}" for kind in type(self).__mro__)
-        # `available_if` attaches the reason why `partial_fit` is refused, a text of skdp.
-        is_refused = name == "partial_fit" and type(error.__cause__) is ValueError
-        found = next(filter(None, map(INSTEAD.get, keys)), "")
-        if hint := str(error.__cause__) if is_refused else found:
-            error.args = (f"{error}. {hint}",)
-        raise
-
-
-def _by_keyword(known: Mapping[str, Parameter], called: str) -> str:
-    """Return advice to pass arguments by keyword; "" if no parameter is keyword-only."""
-    kinds = {name: one.kind for name, one in known.items()}
-    positional = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
-    by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
-    if not by_keyword:
-        return ""
-    usual = {"classes", "bounds", "epsilon"}
-    usual |= {name for name in by_keyword if known[name].default is Parameter.empty}
-    examples = [f"{name}=..." for name in by_keyword if name in usual] or [f"{by_keyword[0]}=..."]
-    return f"Pass others by keyword: {called}({', '.join([*positional, *examples])}). "
 
 
 # ------------------------------

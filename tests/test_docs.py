@@ -1,6 +1,5 @@
 """The documentation names what is there: all of it, and nothing else."""
 
-import html
 import importlib
 import inspect
 import re
@@ -85,32 +84,6 @@ def public_names():
 def test_api_page_lists_the_public_names():
     listed = re.findall(r"^   ([\w.]+)$", API_PAGE.read_text(), flags=re.MULTILINE)
     assert sorted(f"skdp.{name}" for name in listed) == sorted([*public_names(), *OF_FLOWER])
-
-
-def link_of(kind):
-    """Return where the HTML of an instance would link to."""
-    return kind.__new__(kind)._get_doc_link()
-
-
-def test_the_html_links_to_pages_where_their_address_is_configured(monkeypatch):
-    base = "https://docs.invalid/a{b}&c/"
-    monkeypatch.setenv("SKDP_DOCS_URL", base)
-    kinds = [*ESTIMATORS, *SEARCHES, *UNITS, skdp.DPPipeline]
-    listed = re.findall(r"^   ([\w.]+)$", API_PAGE.read_text(), flags=re.MULTILINE)
-    pages = {name.rpartition(".")[2]: f"generated/skdp.{name}.html" for name in listed}
-    expected = [html.escape(base + pages[kind.__name__]) for kind in kinds]
-    assert [link_of(kind) for kind in kinds] == expected
-    assert f'href="{link_of(skdp.DPPCA)}"' in skdp.DPPCA()._repr_html_()
-    assert link_of(type("Own", (skdp.DPPCA,), {"__module__": "elsewhere"})) == ""
-
-
-@pytest.mark.parametrize("address", [None, ""])
-def test_the_html_has_no_link_without_that_address(monkeypatch, address):
-    monkeypatch.delenv("SKDP_DOCS_URL", raising=False)
-    if address is not None:
-        monkeypatch.setenv("SKDP_DOCS_URL", address)
-    for model in (skdp.DPPCA(), skdp.make_dp_pipeline(skdp.DPPCA(2)), skdp.units.Entry((0, 1))):
-        assert "href" not in model._repr_html_()
 
 
 def test_tables_name_every_estimator():

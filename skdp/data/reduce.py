@@ -7,7 +7,7 @@ only: so a sum has the same bits, whichever threads or processes compute its sub
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from contextvars import ContextVar
 from functools import partial, reduce
 from itertools import pairwise, starmap
@@ -29,10 +29,9 @@ _MORE_ADDITIONS = 3  # not tuned
 #: `PerRow`, or a tuple of these: a pass adds arrays, and joins values `PerRow`. No rows may make a
 #: kernel raise an error. cloudpickle must be able to pickle it, for other processes.
 Kernel = Callable[[slice, Any], Any]
-#: An observer gets an iterator over the sums of the groups of a pass, and the number of groups. It
-#: yields the same sums, and reports how many there have been.
-Observer = Callable[[Iterator[Any], int], Iterator[Any]]
-#: Observer of the fit in this thread, which reports progress to callbacks; None without callbacks.
+#: Makes a context that reports a pass to callbacks.
+Observer = Callable[[], AbstractContextManager[None]]
+#: Observer of the fit in this thread; None without callbacks.
 OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
@@ -126,11 +125,10 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         # long as the number of its blocks plus the number of pieces of one block.
         kernel = partial(_sum_pieces, kernel=kernel)
     # The parts of a view, and how to read them, are facts of its source.
-    origin = getattr(source, "source", source)
+    origin, reported = getattr(source, "source", source), OBSERVER.get() or nullcontext
     if pass_over := getattr(origin, "pass_over", None):
-        totals = map(partial(pass_over, source, kernel, size), [origin.numbers])
-        with without_warnings():
-            return _joined(next(watched(totals, 1)))
+        with without_warnings(), reported():
+            return _joined(pass_over(source, kernel, size, origin.numbers))
     # A leaf is a range of blocks, whose results are added one by one; sums of leaves are added in a
     # tree. Threads share lists of leaves: a list per part or, of a single part, a list per leaf.
     lists = [_leaves(part, size) for part in part_ranges(source)]
@@ -147,14 +145,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     calls = [partial(_subtree, group, source, kernel) for group in groups]
     sums = run_in_threads(calls, n_threads)
     is_in_memory = getattr(origin, "is_repeatable", True)
-    with nullcontext() if is_in_memory else without_warnings(), closing(sums):
-        return _joined(tree_sum(watched(sums, len(calls))))
-
-
-def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-    """Yield the sums of groups of blocks; let the observer of this thread, if any, count them."""
-    observer = OBSERVER.get()
-    return groups if observer is None else observer(groups, n_groups)
+    with nullcontext() if is_in_memory else without_warnings(), reported(), closing(sums):
+        return _joined(tree_sum(sums))
 
 
 def _subtree(lists: list[list[range]], source: Any, kernel: Kernel) -> Any:

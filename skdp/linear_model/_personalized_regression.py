@@ -746,7 +746,7 @@ class DPPersonalizedRegressor(
         hashed = data.rows, data.responses, data.codes.astype(np.float64)
         return spec, (view, partial(digests, *hashed))
 
-    def _expected_passes(self, X: Any) -> None:
+    def _expected_passes(self, X: Any, users: Any = None) -> None:
         """Do not tell callbacks the number of passes, which depends on private numbers of rows."""
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> PersonalSpec:

@@ -15,7 +15,6 @@ from skdp._estimator import (
     RequestsUsersMixin,
     announce_fits,
     planned_size,
-    reported_opening,
     restored_on_error,
 )
 from skdp._validation import (
@@ -211,9 +210,8 @@ class DPPipeline(
         """Check the arguments, and fit the steps before the first private one; spend nothing."""
         run = runs.prepare(self, X, y, seed=draw_seed(self.random_state), users=users, party=party)
         shares = shares_of(run.steps, super()._cost())
-        announce_fits(1 + len(shares.by_step))
-        with reported_opening(hides_groups=bool(run.users)):
-            return run, shares, *runs.begin(run, shares)
+        announce_fits(len(shares.by_step))
+        return run, shares, *runs.begin(run, shares)
 
     def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:
         """Fit all steps; return the warnings, which follow from released values."""

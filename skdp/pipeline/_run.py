@@ -442,8 +442,7 @@ def fit_private(
         known.rows = known.data = None  # frees the memory for later steps
         if data is None:
             rows = rows_of_step(run.steps[number], prefix.rows, run.people)
-        n_passes = partial(one._expected_passes, rows)
-        with _estimator.restored_on_error(one, n_passes, hides_groups=bool(run.users)):
+        with _estimator.restored_on_error(one):
             if data is None:
                 spec, data = run.validate(one, rows)
             is_planned = spec is known.spec

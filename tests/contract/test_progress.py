@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -19,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 from watched import watched
 
 import skdp
-from skdp.data import reduce
 from skdp.data.sources import Source
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch
 from skdp.privacy.budget import SKIPPED
@@ -115,21 +113,11 @@ def watched_cells():
 )
 @pytest.mark.parametrize("seed", [None, SEED], ids=["fresh", "seeded"])
 def test_each_pass_is_a_task_and_the_plan_tells_how_many_there_are_at_most(family, cell, seed):
-    arguments, passes, told = family.arguments(family.ordinary(cell)), [], reduce.watched
-
-    def counted(groups, n_groups):
-        passes.append(n_groups)
-        return told(groups, n_groups)
-
-    with family.setting(cell), patch.object(reduce, "watched", counted):
+    arguments = family.arguments(family.ordinary(cell))
+    with family.setting(cell):
         estimator = cell(random_state=seed)
         root = followed(estimator, *arguments)
-    if "people" in family.name:
-        # How many groups there are follows from the number of rows, which is private.
-        passes = [1] * len(passes)
-    assert [one.max_subtasks for one in subtasks(root)] == passes
-    assert [len(subtasks(one)) for one in subtasks(root)] == passes
-    assert root.max_subtasks is None or root.max_subtasks >= len(passes)
+    assert root.max_subtasks is None or root.max_subtasks >= len(names(root))
     lines = {line.name.partition(", counts")[0] for line in estimator.privacy_spent_.releases}
     # After the last release public matrices are read once more, for the length of the step.
     named = [one for one in names(root) if one not in ("opening", "closing")]
@@ -166,8 +154,6 @@ def test_passes_are_the_readings_and_named_after_what_is_released(estimator, exp
         root = followed(clone(estimator).set_params(n_jobs=n_jobs), MANY)
     assert names(root) == expected
     assert root.max_subtasks >= len(expected) == sum(read) / len(MANY)
-    n_groups = {len(subtasks(one)) for one in subtasks(root)}
-    assert max(n_groups) > 1 or n_jobs == 1
 
 
 def classifier(**more):
@@ -184,48 +170,16 @@ def search(**more):
 
 
 def test_the_fits_of_steps_are_tasks_of_that_of_a_pipeline():
-    root = followed(pipeline(), X, Y)
-    assert names(root) == ["opening", "fit", "fit", "fit"]
-    opening, *fits = subtasks(root)
-    assert root.max_subtasks == 4
-    assert [one.source_task_name for one in fits] == [
-        "dpstandardscaler",
-        "dppca",
-        "dplogisticregression",
-    ]
-    # The scaler looks at no row before its fit, but labels are checked.
-    assert names(opening) == ["opening"]
-    # More looks follow where noise has it so.
-    assert names(fits[0])[:2] == ["rough column moments", "column moments or signed sizes"]
-    alone = followed(skdp.DPPCA(2), X)
-    # Noise decides whether rows are centered again.
-    assert names(fits[1])[:4] == names(alone)[:4]
-    assert fits[1].max_subtasks == alone.max_subtasks >= len(names(alone))
+    root = followed(fitted := pipeline(), X, Y)
+    assert names(root) == [name for name, _ in fitted.steps]
+    assert root.max_subtasks == 3
+    assert not any(map(subtasks, subtasks(root)))
 
 
 def test_the_fits_of_candidates_are_tasks_of_that_of_a_search():
     root = followed(search(), X, Y)
-    fits = subtasks(root)
     assert root.max_subtasks == 3
-    assert [one.source_task_name for one in fits] == ["fit 1", "fit 2", "last fit 1"]
-    assert all(names(one)[-1] == "losses of scores" for one in fits)
-
-
-def test_what_is_read_before_the_first_fit_is_not_read_again():
-    root = followed(skdp.make_dp_pipeline(skdp.DPPCA(**BOUNDS)), X)
-    assert root.max_subtasks == 2
-    assert names(root) == ["opening", "fit"]
-    assert [names(one) for one in subtasks(root)] == [["opening"], ["second moment"]]
-
-
-def test_callbacks_that_see_the_outermost_fit_only_see_no_passes():
-    recorder = Recorder()
-    recorder.max_propagation_depth = 0
-    fitted = pipeline().set_callbacks(recorder).fit(X, Y)
-    recorder.check_all_ended()
-    assert names(recorder.root) == ["opening", *(name for name, _ in fitted.steps)]
-    # Labels are checked by the pipeline itself.
-    assert [len(subtasks(one)) for one in subtasks(recorder.root)] == [1, 0, 0, 0]
+    assert names(root) == ["fit 1", "fit 2", "last fit 1"]
 
 
 @pytest.mark.parametrize("make", [pipeline, search])
@@ -305,12 +259,11 @@ def test_steps_have_no_callbacks_of_their_own(make):
         (skdp.DPPCA, "fit", False),
         (skdp.DPPCA, "opening", False),
         (skdp.DPPCA, "mean", True),
-        (skdp.DPPCA, "group 1", False),
-        (pipeline, "opening", False),
-        (pipeline, "rough column moments", False),
-        (pipeline, "mean", True),
+        (pipeline, "fit", False),
+        (pipeline, "dpstandardscaler", False),
+        (pipeline, "dppca", True),
         (search, "fit", False),
-        (search, "whitened gradient 3", True),
+        (search, "fit 2", True),
     ],
 )
 def test_an_error_of_a_callback_ends_the_fit_and_publishes_nothing(
@@ -350,28 +303,6 @@ def test_an_error_of_a_teardown_leaves_the_fit_that_was_paid_for():
     with pytest.raises(RuntimeError, match="torn"):
         estimator.fit(X)
     assert estimator.privacy_spent_.releases
-
-
-def test_groups_end_while_their_pass_goes_on():
-    """With parts that wait until the group before theirs has ended."""
-    n_parts, first_ended = 16, threading.Event()
-
-    def load(part):
-        # The last one comes long after the first group.
-        assert part < n_parts - 1 or first_ended.wait(timeout=30)
-        return X
-
-    class Ended(Recorder):
-        def on_fit_task_end(self, estimator, context):
-            super().on_fit_task_end(estimator, context)
-            first_ended.set()
-
-    loaders = [partial(load, part) for part in range(n_parts)]
-    rows = skdp.RowBlocks.from_partitions(loaders, [len(X)] * n_parts, X.shape[1])
-    recorder = Ended()
-    skdp.DPPCA(2, n_jobs=2, **BOUNDS).set_callbacks(recorder).fit(rows)
-    recorder.check_all_ended()
-    assert [len(subtasks(one)) for one in subtasks(recorder.root)] == [8, 8]
 
 
 BARS = """
@@ -431,7 +362,7 @@ def test_a_search_of_scikit_learn_passes_its_callbacks_on(n_jobs):
     recorder = Recorder()
     grid = {"n_components": [1, 2]}
     search = GridSearchCV(skdp.DPPCA(**BOUNDS), grid, cv=2, n_jobs=n_jobs).set_callbacks(recorder)
-    # In processes each has a recorder of its own.
+    # Other processes would have copies of the recorder.
     with parallel_config("threading"):
         search.fit(X)
     assert not recorder.is_set_up
