@@ -164,12 +164,13 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
         Public bound on the size of a response, in the units of y; larger responses are clipped to
         it, which saves noise. ``None`` sets no bound: contributions of records are clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
-    covariance : {"private", "identity"} or pair of array-like, default="private"
+    covariance : {"private", "identity"}, pair of array-like, or ndarray, default="private"
         Covariances by which the matrices are whitened. ``"private"`` releases a scale, and the
         covariances of rows and columns. ``"identity"``: you promise uncorrelated entries with mean
         0 and variance 1. ``(row_cov, col_cov)``: public covariances of the entries of a column, of
-        shape (d1, d1), and of a row, of shape (d2, d2); one may be None. All but the first need
-        means of 0, and spend nothing: :doc:`/user_guide/low_rank_regression`.
+        shape (d1, d1), and of a row, of shape (d2, d2); one may be None. An array of shape
+        (d1 * d2, d1 * d2): the covariance of all entries, unless X is `RankOneMatrices`. All but
+        the first need means of 0, and spend nothing: :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
     n_iter : int or "auto", default="auto"
@@ -325,8 +326,7 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
             )
         trace_spec.check_rank(self.rank, facts["matrix_shape"])
         facts["unit"] = supervised.UNITS[self.privacy_unit](self.adjacency)
-        shape = facts["matrix_shape"]
-        facts["covariance"] = trace_spec.checked_covariance(self.covariance, shape)
+        facts["covariance"] = trace_spec.checked_covariance(self.covariance, facts)
         if self.n_iter == 0 and self.init != "spectral":
             raise ValueError("n_iter=0 is for init='spectral' alone: other starts are 0.")
         spec = self._asked(TraceSpec, response_bound=self._public_bound(), **facts)

@@ -40,6 +40,10 @@ SCALES = {
     # Lists and arrays are both accepted.
     "covariances": {"covariance": (ROW_COV.tolist(), COL_COV)},
     "row covariance": {"covariance": (ROW_COV, None)},
+    # No product of two: rows are of unlike variance in each column.
+    "covariance of entries": {
+        "covariance": np.kron(ROW_COV, COL_COV) + np.diag(np.linspace(0.0, 2.0, 12))
+    },
 }
 
 
@@ -207,6 +211,8 @@ def _cells():
         yield Cell("numbers", adjacency=adjacency, fit_intercept=False)
     yield Cell("matrices", init="auto", response_bound=2.0, fit_intercept=False)
     yield Cell("matrices", scale="given", fit_intercept=False)
+    yield Cell("matrices", scale="covariance of entries")
+    yield Cell("flat", scale="covariance of entries", unit="response", init="spectral", rank=2)
     yield Cell("matrices", unit="response", response_bound=2.0, fit_intercept=False)
     yield Cell("vectors", scale="given", adjacency="zero_out", fit_intercept=False)
     yield Cell("vectors", fit_intercept=False)

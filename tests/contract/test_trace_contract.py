@@ -94,7 +94,7 @@ def test_any_other_parameter_has_noise_of_its_own():
     base = noise_of(estimator, X, y)
     assert np.array_equal(base, noise_of(clone(estimator), X, y))
     others = {**OTHER_PARAMETERS, "random_state": SECRET + 1}
-    pairs = (np.eye(4), None), (None, np.eye(3)), (np.eye(4), np.eye(3))
+    pairs = (np.eye(4), None), (None, np.eye(3)), (np.eye(4), np.eye(3)), np.eye(12)
     for name, value in [*others.items(), *(("covariance", pair) for pair in pairs)]:
         other = clone(estimator).set_params(**{name: value})
         assert not np.isin(base, noise_of(other, X, y)).any(), name
@@ -308,9 +308,17 @@ def test_bad_parameters_are_refused_before_anything_is_spent(name):
         assert refusal_of(fitted, X, y).match(name), bad
 
 
-def test_a_covariance_of_all_entries_is_refused():
-    fitted = copy.deepcopy(fitted_once()).set_params(covariance=np.eye(12))
-    assert refusal_of(fitted, X, y).match("covariance must be .* pair")
+@pytest.mark.parametrize(
+    "bad", [np.eye(4), -np.eye(12), np.tri(12), np.ones((12, 12)), np.full((12, 12), np.nan)]
+)
+def test_bad_covariances_of_all_entries_are_refused(bad):
+    fitted = copy.deepcopy(fitted_once()).set_params(covariance=bad)
+    assert refusal_of(fitted, X, y).match("covariance .*(12, 12)|covariance is no matrix")
+
+
+def test_the_covariance_of_all_entries_is_for_arrays():
+    fitted = DPTraceRegressor(covariance=np.eye(12))
+    assert refusal_of(fitted, RankOneMatrices(X[:, :, 0], X[:, 0]), y).match(".*in dense arrays")
 
 
 def test_bad_covariances_are_refused_by_the_name_of_their_side():

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from skdp import DPTraceRegressor
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linalg.matrices import FixedRank, project_coordinates
+from skdp.linalg.matrices import FixedRank, project_coordinates, tangent_dimension
 from skdp.linear_model.low_rank.descent import RecordClipping, ResponseClipping
 from skdp.linear_model.low_rank.plan import plan_trace
 from skdp.linear_model.low_rank.records import Records
@@ -88,6 +89,23 @@ def test_gradients_of_records_are_clipped_one_by_one(intercept, adjacency, level
     change = change_of(found, records, adjacency)
     assert change == pytest.approx(factor * level, rel=1e-3)
     assert change >= factor * level
+
+
+@every_intercept
+def test_gradients_are_clipped_in_coordinates_that_are_uncorrelated(intercept):
+    X, y = make_data()
+    factor = np.random.default_rng(5).normal(size=(np.prod(SHAPE), np.prod(SHAPE)))
+    records = replace(records_of(X, y, intercept), covariance=factor @ factor.T)
+    found = RecordClipping(records).gradient(make_point(), OFFSET, 0.5)
+    units = vectors_of(np.eye(np.prod(SHAPE)).reshape(-1, *SHAPE), 0.0)
+    moment = found.whitening @ (units.T @ records.covariance @ units) @ found.whitening
+    assert_allclose(moment @ moment, moment, atol=1e-8)
+    assert np.trace(moment) == pytest.approx(tangent_dimension(SHAPE, RANK))
+    vectors = vectors_of(X, intercept)
+    vectors[:, : len(moment)] = vectors[:, : len(moment)] @ found.whitening
+    residuals = residuals_of(X, y, intercept)
+    expected = clipped(vectors * residuals[:, np.newaxis], 0.5).sum(axis=0)
+    assert_allclose(found.total, expected, atol=1e-10)
 
 
 @every_intercept

@@ -79,6 +79,46 @@ def test_residuals_that_noise_hides_tell_nothing_of_the_fit():
     assert model.score(X, y) > 0.6
 
 
+def correlated_with(covariance, seed, shape=(6, 8), n=8000):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, len(covariance))) @ np.linalg.cholesky(covariance).T
+    M = generator.normal(size=(shape[0], 2)) @ generator.normal(size=(2, shape[1]))
+    y = X @ M.ravel()
+    return X.reshape(n, *shape), M, y + 0.1 * y.std() * generator.normal(size=n)
+
+
+def test_a_covariance_of_all_entries_is_that_of_rows_and_columns_where_it_is_their_product():
+    sides = np.diag(np.geomspace(0.3, 3, 6)), np.eye(8) + 0.5
+    X, _, y = correlated_with(np.kron(*sides), 0)
+    parameters = {"epsilon": np.inf, "random_state": SECRET, "n_iter": 10}
+    one, other = (
+        DPTraceRegressor(2, covariance=given, **parameters).fit(X, y)
+        for given in (sides, np.kron(*sides))
+    )
+    assert np.allclose(one.coef_, other.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["record", "response"])
+def test_a_covariance_of_all_entries_spares_what_rows_and_columns_cannot_tell(unit):
+    basis = np.linalg.qr(np.random.default_rng(1).normal(size=(48, 48)))[0]
+    covariance = (basis * np.geomspace(0.1, 10, 48)) @ basis.T
+    X, M, y = correlated_with((covariance + covariance.T) / 2, 0)
+
+    def error_with(given, seed):
+        parameters = {"epsilon": 1.0, "privacy_unit": unit, "random_state": SECRET + seed}
+        model = DPTraceRegressor(2, covariance=given, **parameters).fit(X, y)
+        return np.linalg.norm(model.coef_ - M)
+
+    # One fit in forty ends far from the others.
+    with_it, without = (
+        np.median([error_with(given, seed) for seed in range(3)])
+        for given in (covariance, "private")
+    )
+    assert with_it < 0.1 * np.linalg.norm(M)
+    assert with_it < without / 2
+
+
 def test_an_offset_of_all_entries_costs_little():
     X, y = sensors(0)
     assert scored(X + 37, y, epsilon=1.0) > 0.8

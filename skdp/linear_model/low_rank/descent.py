@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp.linalg import matrices as fixed_rank
-from skdp.linalg.matrices import Coordinates, FixedRank, Matrices
+from skdp.linalg.matrices import Coordinates, DenseCoordinates, DenseMatrices, FixedRank, Matrices
 from skdp.linalg.spectrum import random_basis
 from skdp.linear_model import _descent as descents
 from skdp.linear_model._descent import Calibration, DescentStep
@@ -30,6 +30,24 @@ class ClippedGradient(NamedTuple):
     facts: tuple[float, ...]  # public or released numbers that determine the sensitivity
     n_unclipped: np.ndarray  # number of unclipped gradients, or residuals
     gain: float = 1.0  # approximate factor by which public weights change the sum
+    whitening: np.ndarray | None = None  # map that has whitened the tangent coordinates
+
+
+def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.ndarray | None:
+    """Return the symmetric map that whitens tangent coordinates of matrices.
+
+    `covariance` is that of all entries of the matrices, None for the identity.
+    """
+    if covariance is None:
+        return None
+    basis = DenseMatrices(np.eye(len(covariance)).reshape(-1, *point.shape))
+    coordinates, _ = basis.tangent(point, 0.0)
+    assert isinstance(coordinates, DenseCoordinates)
+    moment = coordinates.values.T @ covariance @ coordinates.values
+    values, vectors = np.linalg.eigh(moment)
+    # There are more coordinates than dimensions, so the smallest eigenvalues are 0, and left out.
+    inside = slice(-fixed_rank.tangent_dimension(point.shape, point.rank), None)
+    return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
 
 @dataclass
@@ -52,7 +70,7 @@ class RecordClipping:
     ) -> float:
         """Release the curvature of the clipped loss along a released gradient."""
         assert plan is not None
-        vectors = self._vectors(gradient.point, gradient.offset)
+        vectors = self._vectors(gradient.point, gradient.offset, gradient.whitening)
         along, design = gradient.unit_step(self.records.intercept), self.records.design
         return trace_records.release_curvature(
             plan, design, vectors, along, level, gradient.unclipped, budget
@@ -65,17 +83,24 @@ class RecordClipping:
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the clipped gradients at released coefficients `point` and intercept `offset`."""
         size = point.left.size + point.right.size + self.has_intercept
-        gradient = self._sum(self._vectors(point, offset), level, size)
+        whitening = tangent_whitening(point, self.records.covariance)
+        gradient = self._sum(self._vectors(point, offset, whitening), level, size)
         # Rounding errors move the sum out of the tangent space, so it is projected again.
         inside = fixed_rank.project_coordinates(point, gradient.total[: size - self.has_intercept])
-        return gradient._replace(total=np.append(inside, gradient.total[len(inside) :]))
+        total = np.append(inside, gradient.total[len(inside) :])
+        return gradient._replace(total=total, whitening=whitening)
 
-    def _vectors(self, point: FixedRank, offset: float) -> Vectors:
-        """Return a function from a block of matrices to tangent coordinates and residuals."""
+    def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
+        """Return a function from a block of matrices to whitened coordinates and residuals."""
         records = self.records
 
         def _coordinates(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
             coordinates, inner = matrices.tangent(point, records.intercept)
+            if whitening is not None:
+                assert isinstance(coordinates, DenseCoordinates)
+                values = coordinates.values[:, : len(whitening)]
+                times = np.matmul if matrices.sample_weight is None else fixed_rank.one_by_one
+                values[:] = times(values, whitening)
             return coordinates, inner + records.intercept * offset - records.responses[rows]
 
         return _coordinates
@@ -186,6 +211,9 @@ def release_start(
     total, _ = trace_records.clipped_sum(design, vectors, level, design.n_entries)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     mean, noise_std = released / design.n_records, float(noise_std) / design.n_records
+    if records.covariance is not None:
+        inverse = np.linalg.inv(records.covariance)
+        mean, noise_std = inverse @ mean, noise_std * _rms_factor(inverse, len(inverse))
     mean = mean.reshape(design.matrix_shape)
     whole = fixed_rank.truncate(mean, min(mean.shape))
     ratios = None
@@ -265,10 +293,11 @@ class _Gradient(NamedTuple):
     coordinates: np.ndarray  # gradient by the coefficients, in tangent coordinates
     direction: FixedRank  # gradient by the coefficients, as a matrix
     slope: float  # derivative by the intercept
-    size: float  # norm of coordinates and slope
-    noise_std: np.float64  # of a coordinate
+    size: float  # norm of coordinates and slope, before the whitening is undone
+    noise_std: np.float64  # of a coordinate, before the whitening is undone
     unclipped: float  # released fraction of unclipped records
     vote_std: float  # noise of `unclipped`
+    whitening: np.ndarray | None
 
     def unit_step(self, intercept: float) -> tuple[FixedRank, float]:
         """Return the gradient over its norm: a matrix, and the change of all predictions.
@@ -278,6 +307,12 @@ class _Gradient(NamedTuple):
         size = self.size or 1.0
         direction = self.direction.with_values(self.direction.values / size)
         return direction, intercept * self.slope / size
+
+    def step_noise(self, dimension: int) -> np.float64:
+        """Return the noise std of a step of length 1, along each of `dimension` directions."""
+        if self.whitening is None:
+            return self.noise_std
+        return self.noise_std * _rms_factor(self.whitening, dimension)
 
     @property
     def flattening(self) -> float:
@@ -337,7 +372,7 @@ def descend(
         if (norm := float(np.linalg.norm(point.values))) > largest_coefficients:
             point = point.with_values(point.values * (largest_coefficients / norm))
         offset -= length * gradient.slope
-        variance = decay**2 * variance + np.square(length * gradient.noise_std)
+        variance = decay**2 * variance + np.square(length * gradient.step_noise(dimension))
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = descents.followed_level(level, gradient.unclipped, quantile, limits)
@@ -437,7 +472,7 @@ def _release_gradient(
     budget: PrivacyBudget,
 ) -> _Gradient:
     """Release the mean gradient at a point, and the fraction of unclipped records."""
-    total, facts, n_unclipped, gain = clipping.gradient(point, offset, level)
+    total, facts, n_unclipped, gain, whitening = clipping.gradient(point, offset, level)
     design = clipping.records.design
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
@@ -448,8 +483,17 @@ def _release_gradient(
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = fixed_rank.project_coordinates(point, coordinates)
     size = math.hypot(float(np.linalg.norm(coordinates)), slope)
+    if whitening is not None:
+        coordinates = fixed_rank.project_coordinates(point, whitening @ coordinates)
     direction = fixed_rank.tangent_vector(point, coordinates)
-    return _Gradient(point, offset, coordinates, direction, slope, size, noise_std, *vote)
+    return _Gradient(
+        point, offset, coordinates, direction, slope, size, noise_std, *vote, whitening
+    )
+
+
+def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
+    """Return the factor by which a symmetric map changes the root mean square of noise."""
+    return float(np.linalg.norm(symmetric)) / math.sqrt(dimension)
 
 
 def _warnings(

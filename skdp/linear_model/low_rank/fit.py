@@ -42,6 +42,8 @@ class Transform:
     least_variance: float = 1.0  # estimated, of fitted matrices along any direction
     are_rare: bool = False  # whether most features have one value in most records
     largest: np.ndarray | None = None  # sizes to which entries of (X - C) * S are clipped
+    # Of all entries of fitted matrices, if it is public; None also for the identity.
+    covariance: np.ndarray | None = None
 
     @property
     def maps(self) -> trace_records.Maps:
@@ -81,6 +83,15 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
     """Return the inverse of the symmetric root of a covariance, which whitens vectors."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
+
+def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
+    """Return the map that whitens rows and columns, given the covariance of all entries."""
+    by_places, n_columns = covariance.reshape(*shape, *shape), shape[1]
+    row_map = inverse_root(np.einsum("ijkj->ik", by_places) / n_columns)
+    column_map = inverse_root(np.einsum("ijil->jl", by_places) * n_columns / np.trace(covariance))
+    both = np.kron(row_map, column_map)
+    return Transform(row_map=row_map, column_map=column_map, covariance=both @ covariance @ both)
 
 
 # ------------------------------
@@ -345,7 +356,7 @@ def solve_trace(
         center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
         responses = view.responses.mapped(bounded)
     usual_mean = trace_records.USUAL_MEAN if center else _MEAN_AROUND_0
-    records = Records(scaled, responses, view.intercept)
+    records = Records(scaled, responses, view.intercept, transform.covariance)
     fit = _Fit(spec, branch, transform, spread, farthest, usual_mean, budget)
     estimate = (fit.matrices if branch.margins is None else fit.table)(records)
     at_bound = tuple(descents.warnings_for_bound(center, spec.response_bound))
@@ -362,6 +373,8 @@ def _public_transform(spec: TraceSpec) -> Transform:
     """Return the map that whitens matrices by a public covariance, or the identity."""
     if isinstance(spec.covariance, str):
         return Transform()
+    if len(spec.covariance) == 1 and spec.covariance[0] is not None:
+        return mapped_by(spec.covariance[0], spec.matrix_shape)
     maps = [None if side is None else inverse_root(side) for side in spec.covariance]
     return Transform(row_map=maps[0], column_map=maps[1])
 
@@ -587,7 +600,7 @@ class _Fit:
         maps = zip(transform.maps, spec.matrix_shape, strict=True)
         is_mapped = all(one is not None for one, size in maps if size > 1)
         # Without whitening, the smallest variance is unknown: some cells of a table may be rare.
-        is_white = spec.covariance == "identity" or is_mapped
+        is_white = spec.covariance == "identity" or (is_mapped and transform.covariance is None)
         least = transform.least_variance if is_white else 0.0
         largest = _SPREAD_MARGIN * self.spread.size if is_white else math.inf
         if spec.covariance == "private":

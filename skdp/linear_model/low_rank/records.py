@@ -34,6 +34,7 @@ class Records:
     design: Design  # the matrices
     responses: Targets
     intercept: float  # constant that is a further coordinate of each matrix; 0 without an intercept
+    covariance: np.ndarray | None = None  # of all entries, if it is public; None for the identity
 
     def without(self, point: FixedRank, offset: float) -> "Records":
         """Return records with residuals, of released coefficients `point`, as responses."""

@@ -36,7 +36,8 @@ _WEAK = 12.0
 # Limits of the default number of steps; and the number of units times mu per free coefficient above
 # which it exceeds its lower limit: benchmarks/trace_regression/errors.md and starts.md.
 _STEPS, _STRONG = (10, 40), 100.0
-# A name; or public covariances of the rows and of the columns of matrices, None for the identity.
+# A name; or public covariances of the rows and of the columns of matrices, None for the identity;
+# or one public covariance of all entries in C order.
 Covariance = str | tuple[np.ndarray | None, ...]
 
 
@@ -140,16 +141,27 @@ def check_rank(rank: int, shape: tuple[int, int]) -> None:
         )
 
 
-def checked_covariance(given: Any, shape: tuple[int, int]) -> Covariance:
-    """Check the parameter `covariance`, a name or a pair, for matrices of this shape."""
+def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
+    """Check the parameter `covariance`: a name, a pair of matrices, or one matrix of all entries.
+
+    `facts` has the fields of the spec that X decides.
+    """
     if isinstance(given, str) and given in ("private", "identity"):
         return given
-    sides: Sequence[Any] = given if isinstance(given, tuple | list) else ()
+    shape, is_pair = facts["matrix_shape"], isinstance(given, tuple | list)
+    if not is_pair and np.ndim(given) == 2 and facts["factors"] is None:
+        whole = _checked_matrix("covariance", given, math.prod(shape))
+        if min(shape) > 1:
+            return (whole,)
+        # A vector has only one side longer than 1.
+        return (whole, None) if shape[1] == 1 else (None, whole)
+    sides: Sequence[Any] = given if is_pair else ()
     if len(sides) != 2 or (sides[0] is None and sides[1] is None):
         kind = repr(given) if isinstance(given, str) else type(given).__name__
         raise ValueError(
             "covariance must be 'private', 'identity', or a pair (row_cov, col_cov) with one None "
-            f"at most, as (cov, None) for vectors; got {kind}."
+            "at most, as (cov, None) for vectors. For X in dense arrays it may be an array of "
+            f"shape {(math.prod(shape),) * 2}, of all entries in C order. Got {kind}."
         )
     names = ("row_cov of covariance", "col_cov of covariance")
     return tuple(
