@@ -11,6 +11,7 @@ import numpy as np
 
 from skdp import units
 from skdp._estimator import check_not_pure
+from skdp.linalg.matrices import FixedRank
 from skdp.linalg.spectrum import components_for_ratio, deterministic_signs, most_likely_rank
 from skdp.privacy.plan import PrivacyCost
 
@@ -67,6 +68,24 @@ class Factors:
     decompose: Callable[..., "Factors"] | None = None
     prior_weight: float = 0.0  # weight of the prior in the moment
     scales: np.ndarray | None = None  # divisors of the columns, from the released moment
+
+    @classmethod
+    def of_fit(
+        cls, fit: FixedRank, noise_std: float, n_above_noise: int, power: int = 2
+    ) -> "Factors":
+        """Make factors from singular vectors and values.
+
+        A singular value to the given power is an eigenvalue of the second moment.
+        """
+        eigenvalues = fit.values**power
+        return cls(
+            components=fit.right.T,
+            eigenvalues=eigenvalues,
+            total=float(eigenvalues.sum()),
+            eigenvalue_noise=noise_std**power,
+            n_above_noise=n_above_noise,
+            left=fit.left,
+        )
 
     def of_correlations(self, n_components: int | float | str | None, n_rows: int) -> "Factors":
         """Decompose the same released moment with its columns scaled to variance 1."""

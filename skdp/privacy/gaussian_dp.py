@@ -46,9 +46,8 @@ _ROOT_TOLERANCE = 1e-14  # not tuned
 _LARGEST_EPSILON = 1e200  # not tuned
 _SMALLEST_MU = 1e-300  # a smaller mu becomes 0; not tuned
 _SMALL_MU, _LARGE_MU = 3e-5, 1e7  # outside this range, approximations are exact enough; not tuned
-# Deltas above `_NEAR_ONE` are compared by 1 - delta, which `_log_complement` computes with a
-# relative error of at most `_COMPLEMENT_ROUNDING`.
-_NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13  # not tuned
+# A larger delta counts as this one, which is safe: the logarithm of a delta near 1 loses digits.
+_LARGEST_DELTA = 0.5  # not tuned
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3  # not tuned
 
@@ -61,7 +60,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     epsilon : float
         Dimensionless, ``0 < epsilon <= inf``.
     delta : float
-        Probability, ``0 <= delta < 1``.
+        Probability, ``0 <= delta < 1``; above 0.5 it counts as 0.5.
     delta_tail : float, default=0.0
         Part of `delta` reserved for a tail event: 0 or below `delta`; below 1 if `epsilon` is
         infinite and `delta` positive.
@@ -150,7 +149,7 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     mu : float
         Dimensionless, ``0 <= mu <= inf``.
     delta : float
-        Probability, ``0 <= delta < 1``.
+        Probability, ``0 <= delta < 1``; above 0.5 it counts as 0.5.
     delta_tail : float, default=0.0
         Probability of the tail event, ``0 <= delta_tail <= 1``.
 
@@ -301,20 +300,7 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
     """Return a number that is positive if the delta of mu-GDP at epsilon exceeds `delta`."""
-    if delta <= _NEAR_ONE:
-        return _log_delta(mu, epsilon) - math.log(delta)
-    # 1 - delta is exact in floating point, and `_log_complement` does not lose digits either.
-    return math.log(1 - delta) - _log_complement(mu, epsilon) + _COMPLEMENT_ROUNDING
-
-
-def _log_complement(mu: float, epsilon: float) -> float:
-    """Return log(1 - delta) of mu-GDP at an epsilon, by a sum of positive terms."""
-    # 1 - delta is Phi(near) + exp(epsilon) Phi(-far).
-    near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    log_density = -near * near / 2 - 0.5 * math.log(2 * math.pi)
-    if near < 0:
-        return math.log(_mills_ratio(-near) + _mills_ratio(far)) + log_density
-    return math.log(float(ndtr(near)) + math.exp(log_density) * _mills_ratio(far))
+    return _log_delta(mu, epsilon) - math.log(delta)
 
 
 def _log_delta(mu: float, epsilon: float) -> float:
@@ -353,8 +339,8 @@ def _add_up(*values: float) -> float:
 
 
 def _without_tail(delta: float, delta_tail: float) -> float:
-    """Return delta - delta_tail, rounded down."""
-    return max(0.0, -_add_up(-delta, delta_tail))
+    """Return delta - delta_tail, rounded down, and at most `_LARGEST_DELTA`."""
+    return min(max(0.0, -_add_up(-delta, delta_tail)), _LARGEST_DELTA)
 
 
 def _checked_tail(delta_tail: float) -> float:

@@ -350,7 +350,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         -------
         float
             Smallest epsilon, rounded up. At a `delta` of 0 it is finite only for pure differential
-            privacy; at a `delta` below `delta_tail` it is infinite.
+            privacy; at a `delta` below `delta_tail` it is infinite. Unless the privacy is pure, a
+            `delta` above 0.5 counts as 0.5.
         """
         of_mu = gaussian_dp.epsilon_at(self.mu, delta, self.delta_tail)
         return min(of_mu, pure_dp.epsilon_at(self._pure_epsilon, delta))

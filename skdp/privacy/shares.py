@@ -182,18 +182,11 @@ def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
 
 def _limbs_of(values: np.ndarray) -> np.ndarray:
     """Write floats as multiples of the least positive float, in limbs whose sums are exact."""
-    # A float is `whole` times 2 ** shift times the least positive float, 2 ** -1074.
-    mantissas, exponents = np.frexp(np.nan_to_num(values))
-    whole = np.ldexp(np.abs(mantissas), 53).astype(np.int64)
-    shift = exponents.astype(np.int64) + (1074 - 53)
-    # A negative shift removes only zero bits: such numbers are subnormal, and have fewer digits.
-    whole >>= np.maximum(-shift, 0)
-    place, left = np.divmod(np.maximum(shift, 0), 32)
-    low, high = (whole & _LIMB) << left, (whole >> 32) << left
-    limbs, rows = np.zeros((values.size, _LIMBS), np.int64), np.arange(values.size)
-    for offset, part in enumerate((low & _LIMB, (low >> 32) + (high & _LIMB), high >> 32)):
-        limbs[rows, place + offset] = np.where(mantissas < 0, -part, part)
-    return limbs.ravel()
+    # The least positive float is 2 ** -1074, and the denominator of every float divides 2 ** 1074.
+    ratios = map(float.as_integer_ratio, np.nan_to_num(values).tolist())
+    wholes = ((numerator << 1074) // denominator for numerator, denominator in ratios)
+    limbs = b"".join(whole.to_bytes(4 * _LIMBS, "little", signed=True) for whole in wholes)
+    return np.frombuffer(limbs, "<u4").astype(np.int64)
 
 
 def _floats_of(counts: np.ndarray) -> np.ndarray:

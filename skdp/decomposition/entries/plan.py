@@ -176,8 +176,8 @@ def _is_strong(spec: EntriesSpec) -> bool:
 class IterationReleases(NamedTuple):
     """Products with released bases, and the core, a small matrix that rotates the bases."""
 
-    # For each step, one product if the matrix is symmetric, or else a pair, one from each side.
-    products: tuple[Any, ...]
+    # For each step, a product from each side of the matrix, or a single one if it is symmetric.
+    products: tuple[tuple[Release, ...], ...]
     core: Release
 
 
@@ -286,38 +286,37 @@ def _with_rounding(change: float, rounding: float) -> float:
 _BASIS = "the released basis"
 
 
-def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:
+def _plan_products(
+    spec: EntriesSpec, share: float, size: int, prefix: str = ""
+) -> tuple[tuple[Release, ...], ...]:
     """Plan `IterationReleases.products`, which may be skipped if there is a coherence bound."""
-    unit, (n_rows, n_columns) = spec.unit, spec.shape
-    mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
-
-    def product(name: str, part: float, length: int) -> Release:
-        return spec.cost.release(
-            prefix + name,
-            mechanism,
-            part,
-            _with_rounding,
-            follows=_BASIS,
-            shape=(length, size),
-            may_be_skipped=spec.coherence_bound is not None,
-        )
-
+    lengths = dict(zip(("right product", "left product"), spec.shape, strict=True))
+    if spec.is_symmetric:
+        lengths = {"product": spec.shape[1]}
     weights = _DECAY ** -np.arange(int(spec.n_iter), dtype=float)
     weights /= weights.sum()
-    if spec.is_symmetric:
-        shares = enumerate((share * weights).tolist(), start=1)
-        return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
     # Products from both sides of the matrix get different shares, as the noise of a product grows
     # with its number of rows and falls with the number of rows of its basis. If both bases are
     # equally coherent, shares in proportion to these numbers are best. If noise does not depend on
     # the basis, shares in proportion to their roots are best.
-    sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
+    sides = np.array([*lengths.values()]) ** (1.0 if spec.unit.follows_rows else 0.5)
     sides /= sides.sum()
-    pairs = list[tuple[Release, Release]]()
-    for step, (right, left) in enumerate((share * np.outer(weights, sides)).tolist(), start=1):
-        right_product = product(f"right product {step}", right, n_rows)
-        pairs.append((right_product, product(f"left product {step}", left, n_columns)))
-    return tuple(pairs)
+    mechanism = _mechanism(spec, pure="laplace" if spec.unit.is_local else "spherical")
+    return tuple(
+        tuple(
+            spec.cost.release(
+                f"{prefix}{name} {step}",
+                mechanism,
+                part,
+                _with_rounding,
+                follows=_BASIS,
+                shape=(length, size),
+                may_be_skipped=spec.coherence_bound is not None,
+            )
+            for (name, length), part in zip(lengths.items(), parts, strict=True)
+        )
+        for step, parts in enumerate((share * np.outer(weights, sides)).tolist(), start=1)
+    )
 
 
 def _plan_core(spec: EntriesSpec, name: str, size: int, share: float) -> Release:

@@ -15,6 +15,7 @@ from skdp.decomposition.entries.plan import DeflationReleases, EntryReleases, It
 from skdp.decomposition.rows.moments import decompose
 from skdp.linalg import denoising, spectrum
 from skdp.linalg.denoising import ProductAverage
+from skdp.linalg.matrices import FixedRank, truncate
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
@@ -54,23 +55,18 @@ class NoisyMatrix:
     no noise, unlike the subtraction of released means.
     """
 
-    # A singular value of the matrix to this power is an eigenvalue of the second moment of X.
-    _power = 2
-    # Whether no eigenvalue is negative, if the matrix is symmetric.
-    is_definite = False
+    # Whether the matrix is itself a second moment, so that no eigenvalue is negative.
+    is_moment = False
 
     def __init__(self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> None:
-        self._rows, self.budget, self._unit = rows, budget, spec.unit
-        self._coherence_bound = spec.coherence_bound
+        self.spec, self.budget = spec, budget
+        self._rows, self._unit = rows, spec.unit
         self.is_pure = budget.cost.is_pure
         # Long rows of a basis are clipped, as the longest one sets the noise; this adds a bias.
         may_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
         self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if may_cut else None
         self.is_cut = self._cut is not None
-        self._is_exact = spec.is_exact
-        self.n_averaged = N_AVERAGED if spec.averages else 1
         self._is_centered, self.rank = isinstance(spec.center, str), rank_of(spec)
-        self.is_symmetric = spec.is_symmetric
         # The public matrix is the first factor times the transposed second factor.
         center = np.zeros((self.shape[1], 0))
         if isinstance(spec.center, np.ndarray):
@@ -82,28 +78,6 @@ class NoisyMatrix:
         """Shape of the matrix."""
         return self._rows.n_rows, self._rows.n_features
 
-    def factors(
-        self,
-        left: np.ndarray,
-        singular_values: np.ndarray,
-        right: np.ndarray,
-        *,
-        noise_std: float,
-        n_above_noise: int,
-        failed: bool = False,
-    ) -> Factors:
-        """Return factors of the second moment of X, from released singular vectors and values."""
-        eigenvalues = singular_values**self._power
-        return Factors(
-            components=right.T,
-            eigenvalues=eigenvalues,
-            total=float(eigenvalues.sum()),
-            eigenvalue_noise=noise_std**self._power,
-            n_above_noise=n_above_noise,
-            left=left,
-            failed=failed,
-        )
-
     def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
         """Return this matrix minus a public ``left @ right.T``, with the same sensitivities."""
         other = copy.copy(self)
@@ -112,10 +86,10 @@ class NoisyMatrix:
 
     def exceeds_bound(self, basis: np.ndarray) -> bool:
         """Return whether the basis exceeds the coherence bound, if there is one."""
-        if self._coherence_bound is None:
+        if self.spec.coherence_bound is None:
             return False
         # Rounding may make a row of an orthonormal basis longer than 1, which the noise allows for.
-        largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
+        largest = self._norm_at(self.spec.coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
     def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
@@ -161,7 +135,7 @@ class NoisyMatrix:
     def first_basis(self, size: int) -> np.ndarray:
         """Draw a random right basis; without noise, compute the leading right singular vectors."""
         generator = self.budget.public_generator
-        if not self._is_exact:
+        if not self.spec.is_exact:
             return spectrum.random_basis(self.shape[1], size, generator)
 
         def _matmul(basis: np.ndarray) -> np.ndarray:
@@ -171,7 +145,7 @@ class NoisyMatrix:
             basis, (left, right) = self._centered(basis), self._public
             return np.asarray(self._rows.rmatmul(basis) - right @ (left.T @ basis))
 
-        adjoint = None if self.is_symmetric else _rmatmul
+        adjoint = None if self.spec.is_symmetric else _rmatmul
         return spectrum.leading_right_vectors(_matmul, adjoint, self.shape, size, generator)
 
     def _without_public(self, product: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -183,13 +157,13 @@ class NoisyMatrix:
         """Release ``left.T @ matrix @ right``; if the matrix is symmetric, `left` is `right`."""
         left, unit = self._centered(left), self._unit
         norms = self._norms(left), self._norms(right)
-        change = unit.symmetric_core(norms[1]) if self.is_symmetric else unit.core(*norms)
+        change = unit.symmetric_core(norms[1]) if self.spec.is_symmetric else unit.core(*norms)
         value = left.T @ self._multiply(right, norms[1])[0]
         noisy, noise_std = self.budget.release(release, value, change, self._core_rounding(norms))
         public_left, public_right = self._public
         core = noisy - (left.T @ public_left) @ (public_right.T @ right)
         # The average with the transpose is symmetric, and has at most the same noise.
-        return Released((core + core.T) / 2 if self.is_symmetric else core, noise_std)
+        return Released((core + core.T) / 2 if self.spec.is_symmetric else core, noise_std)
 
     def with_noise(self, release: Release) -> Released:
         """Release the matrix itself."""
@@ -244,9 +218,9 @@ class NoisyMatrix:
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
         """Return the row norms of a basis, in proportion to which a product gets noise."""
         norms = self._norms(basis)
-        if self._coherence_bound is None:
+        if self.spec.coherence_bound is None:
             return norms
-        return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
+        return np.maximum(norms, self._norm_at(self.spec.coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
         """Return row norms, raised to a small positive number: even a basis of 0 needs noise."""
@@ -266,8 +240,7 @@ class NoisyMatrix:
 class NoisyMoment(NoisyMatrix):
     """The second moment of private rows, from which noisy products are released."""
 
-    _power = 1
-    is_definite = True
+    is_moment = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -350,9 +323,9 @@ def rotated(matrix: NoisyMatrix, bases: Bases, release: Release) -> Factors:
     :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
     """
     core, n_components = matrix.core(release, bases.left, bases.right), matrix.rank
-    if matrix.is_symmetric:
+    if matrix.spec.is_symmetric:
         eigenvalues, turn = np.linalg.eigh(core.value)
-        if matrix.is_definite:
+        if matrix.is_moment:
             eigenvalues = np.maximum(eigenvalues, 0.0)
         order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
         eigenvalues, right_turn = eigenvalues[order], turn[:, order]
@@ -368,22 +341,21 @@ def rotated(matrix: NoisyMatrix, bases: Bases, release: Release) -> Factors:
     noise_squares = np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn)
     least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core.noise_std) ** 2)
     stands_out &= singular_values >= least
-    return matrix.factors(
-        bases.left @ left_turn,
-        singular_values,
-        bases.right @ right_turn,
-        noise_std=core.noise_std,
-        n_above_noise=min(bases.n_above_noise, int(np.sum(stands_out))),
-        failed=bases.failed,
-    )
+    fit = FixedRank(bases.left @ left_turn, singular_values, bases.right @ right_turn)
+    n_above_noise = min(bases.n_above_noise, int(np.sum(stands_out)))
+    power = 1 if matrix.is_moment else 2
+    factors = Factors.of_fit(fit, core.noise_std, n_above_noise, power)
+    return replace(factors, failed=bases.failed)
 
 
 # ------------------------------
 # Block iteration, with noise scaled to the released basis.
 
 
-def solve_iteration(matrix: NoisyMatrix, plan: IterationReleases) -> Factors:
-    r"""Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
+def iterate(matrix: NoisyMatrix, steps: Sequence[tuple[Release, ...]]) -> Bases:
+    r"""Iterate from random bases, until one exceeds the coherence bound.
+
+    A product takes time O(nnz p), and the iteration takes memory O((m + n) p).
 
     A change of one entry of A changes A Z by that amount times a row of Z. So noise in proportion
     to the largest row norm of the *released* basis Z protects every matrix. This noise is small if
@@ -396,71 +368,41 @@ def solve_iteration(matrix: NoisyMatrix, plan: IterationReleases) -> Factors:
     rows of the average are shrunk by what is likely to be noise, which costs no privacy. A last
     release, the core of order p, rotates the bases to the singular vectors.
 
-    For a symmetric matrix the method iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`,
-    and finds the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,
-    :doi:`10.1137/1.9781611973105.101`). The core gives eigenvalues their signs, as the matrix may
-    be indefinite. If the matrix is definite, negative eigenvalues are noise.
+    For a symmetric matrix there is one basis for both sides. The method iterates
+    :math:`V \leftarrow \operatorname{orth}(A V + N)`, and finds the eigenvectors whose eigenvalues
+    are largest in size (M. Kapralov, K. Talwar, 2013, :doi:`10.1137/1.9781611973105.101`). The core
+    gives eigenvalues their signs, as the matrix may be indefinite. If the matrix is a second
+    moment, negative eigenvalues are noise.
     """
-    return rotated(matrix, iterate(matrix, plan.products), plan.core)
-
-
-def iterate(matrix: NoisyMatrix, steps: Sequence[Any]) -> Bases:
-    """Iterate from a random basis if the matrix is symmetric, else from one for each side."""
-    return (find_basis if matrix.is_symmetric else find_bases)(matrix, steps)
-
-
-def find_basis(matrix: NoisyMatrix, steps: Sequence[Release]) -> Bases:
-    """Iterate from a random basis of a symmetric matrix; stop if it exceeds the coherence bound."""
-    size = steps[0].shape[1]
-    basis = matrix.first_basis(size)
-    n_averaged, signal = min(matrix.n_averaged, len(steps)), None
-    products = ProductAverage(n_averaged, is_gaussian=not matrix.is_pure)
-    for number, product in enumerate(steps):
-        if matrix.exceeds_bound(basis):
-            matrix.budget.skip(*steps[number:])
-            return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
-        products.add(*matrix.matmul(product, basis, signal))
-        # Products are averaged in the basis of the last product. The next basis, which follows from
-        # the average, would amplify the noise of columns beyond the rank.
-        basis = next_basis(products, basis, shrink=matrix.is_cut or product is steps[-1])
-        signal = matrix.signal(products, basis)
-    estimate, covariance = products.estimate(basis)
-    n_above_noise = denoising.count_above_noise(estimate, covariance)
-    return Bases(basis, basis, n_above_noise, failed=False, noise_gram=len(basis) * covariance)
-
-
-def find_bases(matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]]) -> Bases:
-    """Iterate from two random bases, one per side; stop if one exceeds the coherence bound."""
-    size, n_averaged = steps[0][0].shape[1], min(matrix.n_averaged, len(steps))
-    left = spectrum.random_basis(matrix.shape[0], size, matrix.budget.public_generator)
-    right = matrix.first_basis(size)
+    size, n_sides = steps[0][0].shape[1], len(steps[0])
     # The sides take turns: products of A with right bases, and of A' with left bases.
-    bases, multiply = [right, left], (matrix.matmul, matrix.rmatmul)
+    multiply, generator = (matrix.matmul, matrix.rmatmul), matrix.budget.public_generator
+    left = [spectrum.random_basis(matrix.shape[0], size, generator)] if n_sides == 2 else []
+    bases = [matrix.first_basis(size), *left]
+    n_averaged = min(N_AVERAGED if matrix.spec.averages else 1, len(steps))
     products = [ProductAverage(n_averaged, is_gaussian=not matrix.is_pure) for _ in bases]
     releases, failed, signal = list(chain.from_iterable(steps)), False, None
     for number, release in enumerate(releases):
-        side = number % 2
+        side, other = number % n_sides, (number + 1) % n_sides
         if failed := matrix.exceeds_bound(bases[side]):
             matrix.budget.skip(*releases[number:])
             break
         products[side].add(*multiply[side](release, bases[side], signal))
-        signal = matrix.signal(products[side], bases[side])
         # Shrinkage makes a few rows of a basis longer than the others, which adds noise to the next
-        # product, unless long rows are cut.
-        bases[1 - side] = next_basis(products[side], bases[side], shrink=matrix.is_cut)
-    right, left = bases
-    right_products, left_products = products
-    if left_products.is_empty:
-        return Bases(left, right, 0, failed, np.zeros((size, size)))
-    # Now each basis uses all products with bases of the other side.
-    left = next_basis(right_products, right, shrink=True)
-    right = next_basis(left_products, left, shrink=True)
-    product, covariance = left_products.estimate(left)
-    n_above_noise = min(
-        denoising.count_above_noise(*right_products.estimate(right)),
-        denoising.count_above_noise(product, covariance),
-    )
-    return Bases(left, right, n_above_noise, failed, len(right) * covariance)
+        # product, unless long rows are cut. The last basis of a symmetric matrix has no product.
+        shrink = matrix.is_cut or (n_sides == 1 and release is releases[-1])
+        bases[other] = next_basis(products[side], bases[side], shrink=shrink)
+        signal = matrix.signal(products[side], bases[side])
+    if products[-1].is_empty:
+        return Bases(bases[-1], bases[0], 0, failed, np.zeros((size, size)))
+    if n_sides == 2:
+        # Now each basis uses all products with bases of the other side.
+        for side in (0, 1):
+            bases[1 - side] = next_basis(products[side], bases[side], shrink=True)
+    estimates = [each.estimate(basis) for each, basis in zip(products, bases, strict=True)]
+    product, covariance = estimates[-1]
+    n_above_noise = min(denoising.count_above_noise(*estimate) for estimate in estimates)
+    return Bases(bases[-1], bases[0], n_above_noise, failed, len(product) * covariance)
 
 
 # ------------------------------
@@ -503,18 +445,10 @@ def solve_input(matrix: NoisyMatrix, entries: Release) -> Factors:
     A. Blum, C. Dwork, F. McSherry, K. Nissim (2005, :doi:`10.1145/1065167.1065184`).
     """
     noisy, noise_std = matrix.with_noise(entries)
-    left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
-    n_components = matrix.rank
-    singular_values = singular_values[:n_components]
-    cleaned = denoising.debiased(singular_values, noise_std, noisy.shape)
+    fit = truncate(noisy, matrix.rank)
+    cleaned = denoising.debiased(fit.values, noise_std, noisy.shape)
     stands_out = (cleaned > 0) & denoising.are_mostly_signal(cleaned, noise_std, noisy.shape)
-    return matrix.factors(
-        left[:, :n_components],
-        cleaned,
-        right[:n_components].T,
-        noise_std=noise_std,
-        n_above_noise=int(np.sum(stands_out)),
-    )
+    return Factors.of_fit(fit.with_values(cleaned), noise_std, int(np.sum(stands_out)))
 
 
 def solve_moment(matrix: NoisyMatrix, moment: Release) -> Factors:
@@ -562,7 +496,7 @@ def solve_entries(
     if isinstance(solver, DeflationReleases):
         factors = solve_deflation(matrix, solver)
     elif isinstance(solver, IterationReleases):
-        factors = solve_iteration(matrix, solver)
+        factors = rotated(matrix, iterate(matrix, solver.products), solver.core)
     else:
         factors = (solve_moment if is_moment else solve_input)(matrix, solver)
     return replace(

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import coo_array
 
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import Rows
@@ -65,13 +65,6 @@ class Sketches:
     def is_secret(self) -> bool:
         """Whether the bounds of the plan hold only for sketches that nobody knows."""
         return any(self.tails)
-
-
-class SketchReleases(NamedTuple):
-    """Releases of both sketches, in this order."""
-
-    right: Release
-    left: Release
 
 
 @dataclass(frozen=True)
@@ -135,8 +128,8 @@ def planned_sketches(
     sizes: tuple[int, int],
     sensitivities: tuple[float, float],
     n_epochs: int = 1,
-) -> SketchReleases:
-    """Plan the releases of both sketches, in all epochs."""
+) -> tuple[Release, ...]:
+    """Plan the releases of the right and the left sketch, in all epochs."""
     share = _LONG_SIDE_SHARE if shape[0] >= shape[1] else 1 - _LONG_SIDE_SHARE
     sides = zip(("right", "left"), (share, 1 - share), sensitivities, shape, sizes, strict=True)
     epochs = () if n_epochs == 1 else (n_epochs,)
@@ -146,10 +139,10 @@ def planned_sketches(
         releases.append(
             cost.release(f"{name} sketch", "gaussian", part, sensitivity_of, {}, shape=full)
         )
-    return SketchReleases(*releases)
+    return tuple(releases)
 
 
-def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
+def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> tuple[Release, ...]:
     """Plan both sums, of values rounded to counts of `count_unit`; 0 means no rounding.
 
     The sums of all epochs are one release, with the sensitivity of a single epoch: an update counts
@@ -245,16 +238,9 @@ class StreamState:
 
     def add_rows(self, first: int, X: Any) -> None:
         """Add the entries of consecutive rows of the matrix, from the row `first` on."""
-        if issparse(X):
-            entries = X.tocoo()
-            rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
-            self.add(rows + first, columns, entries.data)
-            return
-        step = max(_CHUNK // X.shape[1], 1)
-        for start in range(0, len(X), step):
-            block = X[start : start + step]
-            rows, columns = np.nonzero(block)
-            self.add(rows + first + start, columns, block[rows, columns])
+        entries = coo_array(X)
+        rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
+        self.add(rows + first, columns, entries.data)
 
     def shard(self, *, allow_pickle: bool) -> "StreamState":
         """Make an empty state with the same sketches."""
@@ -395,7 +381,7 @@ def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
 # Two sketches of a matrix in memory, computed in one pass over it.
 
 
-def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
+def plan_one_pass(spec: EntriesSpec) -> tuple[Release, ...]:
     """Plan both sketches; sensitivities hold for all sketches or, with a tail, for nearly all."""
     (n_rows, n_columns), sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
     # The fit has reserved a part of delta if the sketches are secret. The part pays for sketches
@@ -408,7 +394,7 @@ def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
 
 
 def solve_one_pass(
-    spec: EntriesSpec, plan: SketchReleases, raw: Rows, budget: PrivacyBudget
+    spec: EntriesSpec, plan: tuple[Release, ...], raw: Rows, budget: PrivacyBudget
 ) -> Factors:
     """Release both sketches, and fit a matrix to both.
 
@@ -427,18 +413,10 @@ def solve_one_pass(
     size = raw.n_features * sizes[1]
     from_right, from_left = map_sum(raw.source, _sketch, size, raw.n_jobs)
     # Products with units are exact, as units are powers of two.
-    right = budget.release(plan.right, from_right * pair.right.unit)
-    left = budget.release(plan.left, from_left * pair.left.unit)
+    right = budget.release(plan[0], from_right * pair.right.unit)
+    left = budget.release(plan[1], from_left * pair.left.unit)
     fit, rank = fit_sketches((right, left), pair, rank_of(spec))
-    squares = np.square(fit.values)
-    return Factors(
-        components=fit.right.T,
-        eigenvalues=squares,
-        total=float(squares.sum()),
-        eigenvalue_noise=right.noise_std**2,
-        n_above_noise=rank,
-        left=fit.left,
-    )
+    return Factors.of_fit(fit, right.noise_std, rank)
 
 
 def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail: float) -> float:
