@@ -159,14 +159,13 @@ class _Exchanges:
 
     def _check(self, answers: Mapping[int, Message], history: bytes) -> None:
         """Refuse answers about another release, or from owners with another `history` so far."""
-        if any(answer.fields["release"] != self._n_released for answer in answers.values()):
-            raise FederationError(
-                "An owner has answered about another release than it was asked for: send must "
-                "return the answers to the messages that it got."
-            )
         # With different histories, masks would not cancel, and the sum would be meaningless.
-        if any(answer.fields["digest"] != history.hex() for answer in answers.values()):
-            raise FederationError("Owners disagree about the fit or versions of libraries.")
+        expected = {"release": self._n_released, "digest": history.hex()}
+        if any(not expected.items() <= answer.fields.items() for answer in answers.values()):
+            raise FederationError(
+                "Owners disagree about the fit or versions of libraries; or send has returned "
+                "answers to earlier messages."
+            )
 
     def _call_roll(self, ready: Mapping[int, Message]) -> None:
         """Decide who is absent from a release: owners who do not answer that they are ready.
@@ -211,11 +210,6 @@ class _Exchanges:
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
         asked = [number for number in range(n_owners) if number not in self._absent]
         replies = self._send(dict.fromkeys(asked, question))
-        if not isinstance(replies, Mapping):
-            raise TypeError(
-                "send must return a dictionary of answers by the numbers of owners, got "
-                f"{type(replies).__name__}."
-            )
         missing = [number for number in asked if number not in replies]
         n_may_leave = self._agreement.dropouts - len(self._absent) if kind == "ready" else 0
         if len(missing) > n_may_leave:
@@ -545,7 +539,7 @@ class Federation:
 
         Parameters
         ----------
-        parts : sequence of {array-like, sparse matrix, RowBlocks}
+        parts : list of {array-like, sparse matrix, RowBlocks}
             The rows of each owner. The columns of all parts have one order: data frames with
             different names are refused. The model has ``feature_names_in_`` if `like` has names.
         y : sequence of array-like or None, default=None
@@ -563,7 +557,7 @@ class Federation:
         BudgetError
             If the fit exceeds the limit of the ledger; nothing has been spent then.
         TypeError
-            If `parts` is not a sequence.
+            If `parts` is not a list or tuple.
         ValueError
             If the parts violate the agreement; nothing has been spent then.
         """
@@ -594,19 +588,14 @@ class Federation:
     def _check_parts(self, parts: Sequence[Any], y: Any) -> None:
         """Refuse parts for another number of owners, or with different columns."""
         agreement = self._agreement
-        if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
-            raise TypeError(f"parts must be a list of owners' rows, got {type(parts).__name__}.")
-        is_matrix = False
-        with suppress(Exception):  # an attribute of other code may raise errors with values
-            is_matrix = len(parts.shape) == 2  # type: ignore[attr-defined]
-        if is_matrix:
-            n, got = agreement.n_owners, type(parts).__name__
-            raise ValueError(
+        n, got = agreement.n_owners, type(parts).__name__
+        if not isinstance(parts, list | tuple):
+            raise TypeError(
                 f"parts must be a list with the rows of each of the {n} owners, got {got}: pass "
                 f"[X[i::{n}] for i in range({n})], and y likewise."
             )
-        if len(parts) != agreement.n_owners:
-            raise ValueError(f"parts must be of {agreement.n_owners} owners, got {len(parts)}.")
+        if len(parts) != n:
+            raise ValueError(f"parts must be of {n} owners, got {len(parts)}.")
         if y is not None and len(y) != len(parts):
             raise ValueError(f"y must be a list with the targets of {len(parts)} owners.")
         # Sums go by the position of columns, so data frames with different names are refused.

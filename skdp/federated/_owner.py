@@ -13,7 +13,6 @@ from weakref import finalize
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from sklearn.exceptions import NotFittedError
 
 from skdp._estimator import PrivateEstimator
 from skdp.exceptions import FederationError, named
@@ -56,7 +55,7 @@ class Handshake:
             )
         key = masks.new_key()
         public = masks.public_of(key)
-        signature = self._sign(_KEYS, _name(self._number), public)
+        signature = self._sign(_KEYS, b"%d" % self._number, public)
         state.secret_key = key.hex()
         fields = {"owner": self._number, "public": public.hex(), "signature": signature.hex()}
         return pack("keys", fields)
@@ -72,7 +71,7 @@ class Handshake:
             raise FederationError("A message has a wrong public key for this owner.")
         neighbors = self._neighbors(publics, digest)
         for number in (self._number, *neighbors):
-            self._check(asked.fields["signatures"][number], _KEYS, _name(number), publics[number])
+            self._check(asked.fields["signatures"][number], _KEYS, b"%d" % number, publics[number])
         if len(set(publics)) != len(publics):
             raise FederationError("Two owners have the same public key.")
         self._secrets = masks.shared_secrets(key, neighbors)
@@ -119,20 +118,13 @@ def digest_of_keys(state: OwnerState) -> bytes:
     return _read_keys(tuple(state.publics))[1] if state.publics else b""
 
 
-# The results of the next two functions are cached: all owners in one process get the same messages,
-# which grow with the number of owners.
-
-
+# The result is cached: all owners in one process get the same messages, which grow with the number
+# of owners.
 @lru_cache(maxsize=1)
 def _read_keys(publics: tuple[str, ...]) -> tuple[tuple[bytes, ...], bytes]:
     """Return the public keys of all owners, and their digest."""
     keys = tuple(map(bytes.fromhex, publics))
     return keys, masks.digest(*keys)
-
-
-@lru_cache(maxsize=1)
-def _name(number: int) -> bytes:
-    return str(number).encode()
 
 
 def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -> list[bytes]:
@@ -426,14 +418,6 @@ class Owner:
             self._is_marked = True
         answer = bytes.fromhex(self._state.answers[question])
         return self._with_absent(answer) if asked.kind == "ready" else answer
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "estimator_":
-            raise NotFittedError(
-                "This owner has no estimator_ yet, as the fit has not ended: pass all messages of "
-                "the coordinator to `handle`."
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def close(self) -> None:
         """Stop waiting for messages. An unfinished fit remains charged."""

@@ -57,14 +57,6 @@ class OwnerState:
                 raise _written_by_others(path)
         self._saved = states["new"]
 
-    def is_in(self, path: Path | None) -> bool:
-        """Return whether a file contains this state."""
-        if path is None or not path.exists():
-            return False
-        with connected(path, partial(_not_read, path)) as database:
-            (row,) = rows_of(database, f"SELECT state FROM {_TABLE}")
-        return bool(row["state"] == self._saved)
-
     def _text(self) -> str:
         return json.dumps(asdict(self))
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from logging import ERROR, WARNING
 from typing import Any
@@ -32,9 +31,8 @@ def client_app(
 ) -> ClientApp:
     """Make the app of an owner, which a node of Flower runs.
 
-    Outside simulations, Flower starts a process for each message: it makes the owner again from its
-    rows and its state, and runs the fit to the last release. In a simulation, one process answers
-    several messages: it makes the owner once, and the owner waits for the next message.
+    For each message the owner is made again from its rows and its state, and runs the fit to the
+    last release, as Flower may start a process for each message.
 
     Parameters
     ----------
@@ -74,32 +72,19 @@ def client_app(
     >>> app = client_app(make_owner)  # doctest: +SKIP
     """
     app = ClientApp()
-    # Owners whose fits wait for the next message in this process, by run and node.
-    waiting = dict[tuple[int, int], Owner]()
 
     @app.query()
     def _answer(message: Message, context: Context) -> Message:  # numpydoc ignore=GL08
         fields = dict[str, Any]()
-        run_and_node = message.metadata.run_id, message.metadata.dst_node_id
         try:
-            with ExitStack() as stack:
-                owner = waiting.pop(run_and_node, None)
-                if owner is not None and not owner._state.is_in(owner._path):
-                    # Another process has answered a message since, and changed the state.
-                    owner.close()
-                    owner = None
-                owner = stack.enter_context(make_owner(context) if owner is None else owner)
+            with make_owner(context) as owner:
                 fields[_OWNER] = owner.number
                 if owner._path is None:
                     raise FederationError(
                         "make_owner must pass state=, a file: Flower may start many processes."
                     )
                 fields[_ANSWER] = owner.handle(message.content[_RECORD][_QUESTION])
-                if "estimator_" not in vars(owner):
-                    # The owner stays open for the next message.
-                    stack.pop_all()
-                    waiting[run_and_node] = owner
-                elif save is not None:
+                if save is not None and "estimator_" in vars(owner):
                     save(owner.estimator_, context)
         except Exception as error:
             log(ERROR, "this owner has not answered", exc_info=error)

@@ -74,7 +74,7 @@ def test_answers_that_are_refused(change, match, at):
     ("change", "match"),
     [
         (answer(digest="00" * 32), "Owners disagree about the fit"),
-        (answer(release=0), "about another release"),
+        (answer(release=0), "answers to earlier messages"),
         (answer(lambda one: one[1:]), "another type or size"),
         (answer(lambda one: one.astype("<u8")), "another type or size"),
         (answer(lambda one: one + np.uint32(2**30)), "beyond its public bound"),

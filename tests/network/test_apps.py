@@ -9,8 +9,7 @@ from sklearn.base import clone
 
 from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPStandardScaler, make_dp_pipeline
 from skdp.exceptions import FederationError
-from skdp.federated import Federation, Owner, _owner
-from skdp.federated._agreement import run_fit
+from skdp.federated import Federation, Owner
 
 if importlib.util.find_spec("flwr") is None:
     pytest.skip("needs the extra `flower`", allow_module_level=True)
@@ -158,41 +157,6 @@ def test_three_of_twenty_hang_up_between_answers(tmp_path, monkeypatch):
     assert model.privacy_spent_.trust.endswith("owners who left before the end: 2, 7, 11")
     assert set(grid.models) == set(range(20)) - gone.keys()
     np.testing.assert_array_equal(grid.models[0].mean_, model.mean_)
-
-
-@pytest.mark.parametrize("n_processes", [1, 2])
-def test_a_process_that_answers_again_neither_reads_rows_nor_fits_anew(
-    tmp_path, monkeypatch, n_processes
-):
-    """Two processes that take turns find each other's states, and fit anew."""
-    runs, fit = [], run_fit
-    pca = DPPCA(2, epsilon=np.inf, row_norm=20.0, mean_norm=20.0)
-    federation = Federation(pca, len(ROWS), 4, owners=N_OWNERS, aggregator="trusted")
-    monkeypatch.setitem(globals(), "make_federation", lambda context=None: federation)
-    monkeypatch.setattr(_owner, "run_fit", lambda *a, **b: runs.append(1) or fit(*a, **b))
-
-    class Counting(Grid):
-        n_made = n_replies = 0
-
-        def make_owner(self, context):
-            self.n_made += 1
-            return super().make_owner(context)
-
-        def reply_of(self, message):
-            apps = self.app, self.other
-            self.app = apps[(self.n_replies // N_OWNERS) % n_processes]
-            self.n_replies += 1
-            reply = super().reply_of(message)
-            self.app = apps[0]
-            return reply
-
-    grid = Counting(tmp_path, {71: 2, 5: 0, 38: 1})
-    grid.other = client_app(grid.make_owner, grid.keep)
-    model = run(grid)
-    n_messages = grid.n_replies // N_OWNERS
-    assert n_messages >= 3
-    assert grid.n_made == len(runs) == N_OWNERS * (1 if n_processes == 1 else n_messages)
-    np.testing.assert_array_equal(model.components_, federation.fit(PARTS).components_)
 
 
 def test_a_late_node_is_waited_for(tmp_path):
