@@ -1,6 +1,5 @@
 """Tables of users and items from pairs of ids, and recommendations of items by a model."""
 
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,7 +159,7 @@ def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]
     listed = checked_ids(given, name)
     if len(_unique(listed, name)[0]) < len(listed):
         raise ValueError(f"{name} must have every id once, got some ids twice.")
-    if len(ids) and len(listed) and (kind := _kind(listed)) != (in_pairs := _kind(ids)):
+    if len(ids) and len(listed) and (kind := kind_of_ids(listed)) != (in_pairs := kind_of_ids(ids)):
         place = "first" if name == "users" else "second"
         raise ValueError(f"{name} must be {in_pairs}, as in the {place} column, got {kind}.")
     places = {one: place for place, one in enumerate(listed.tolist())}
@@ -168,18 +167,11 @@ def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]
     return places_of_ids[codes], listed
 
 
-def _kind(ids: np.ndarray) -> str:
-    """Return the kind of ids; ids of different kinds are never equal."""
-    if ids.dtype.kind == "M":
-        return ids.dtype.name
-    return "datetime" if isinstance(ids[0], datetime) else kind_of_ids(ids).__name__
-
-
 def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted ids, and the index of each id; refuse other values without quoting any."""
     text = (
         f"{name} must be all integers or all strings, with none missing: leave out gaps by "
-        "pairs.dropna(), and convert mixed ids by .astype(str)."
+        "pairs.dropna(), and convert other ids by .astype(str)."
     )
     return with_text(text, lambda: check_users(checked_ids(ids, name)))
 

@@ -1,13 +1,11 @@
 """People as units: a person counts once in every sum, whatever number of rows the person has."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
+from numbers import Integral
 from types import NoneType
 from typing import Any, Self
-from uuid import UUID
 
 import numpy as np
 
@@ -237,50 +235,32 @@ def rounding_of_units(
 
 _KINDS_DIFFER = (
     "The ids of users must be all integers or all strings, none missing or NaN: in users, or "
-    "groups, give each row without an id one of its own, or leave these rows out."
+    "groups, give each row without an id one of its own, or leave these rows out. Other ids become "
+    "strings by .astype(str)."
 )
-# Kinds of ids that can be sorted.
-_KINDS = (str, bytes, int, UUID, date)
 
 
 def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct ids, sorted, and the index of the id of each row; errors show no id."""
-    found = None
-    # The text of an error about a comparison may show ids, so the error below replaces it.
-    with suppress(Exception):
-        if _can_be_sorted(ids):
-            found = np.unique(ids, return_inverse=True)
-    if found is None:
+    if not kind_of_ids(ids):
         raise ValueError(_KINDS_DIFFER)
-    names, codes = found
-    if names.dtype.kind == "f":
-        if not np.equal(names, np.rint(names)).all():
+    if ids.dtype.kind == "f":
+        if not np.equal(ids, np.rint(ids)).all():
             raise ValueError("Ids of users are fractions; pass integers or strings, no weights.")
-        if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
-            raise ValueError(f"Ids of users are too large for {names.dtype}: pass integers.")
+        if np.abs(ids).max(initial=0) >= 2.0 ** np.finfo(ids.dtype).nmant:
+            raise ValueError(f"Ids of users are too large for {ids.dtype}: pass integers.")
+    names, codes = hide_error_text(np.unique, ids, return_inverse=True)
     return names, codes.ravel()
 
 
-def _can_be_sorted(ids: np.ndarray) -> bool:
-    """Return whether all ids are of one kind that can be sorted, and none is missing."""
+def kind_of_ids(ids: np.ndarray) -> str:
+    """Return "integers" or "strings", the kind of all ids; "" for mixed, missing or other ids."""
     if ids.dtype.kind == "f":
-        return bool(np.isfinite(ids).all())
-    if ids.dtype.kind == "T":
-        # In this dtype a missing id equals itself; as an object, NaN differs from itself.
-        ids = ids.astype(object)
-    if np.not_equal(ids, ids).any():
-        return False
-    if ids.dtype.kind != "O":
-        return ids.dtype.kind in "biuSUM"
-    return all(issubclass(one, kind_of_ids(ids)) for one in set(map(type, ids)))
-
-
-def kind_of_ids(ids: np.ndarray) -> type:
-    """Return the kind of the ids; NoneType for a kind that is not accepted."""
-    by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
-    if ids.dtype.kind != "O":
-        return by_code.get(ids.dtype.kind, NoneType)
-    return next((kind for kind in _KINDS if isinstance(ids[0], kind)), NoneType)
+        return "" if np.isnan(ids).any() else "integers"
+    types = set(map(type, ids.astype(object))) if ids.dtype.kind in "OT" else {ids.dtype.type}
+    kinds = {"integers": Integral, "strings": str}
+    are_of = (name for name in kinds if all(issubclass(one, kinds[name]) for one in types))
+    return next(are_of, "")
 
 
 def checked_ids(ids: Any, name: str) -> np.ndarray:

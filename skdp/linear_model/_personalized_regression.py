@@ -265,7 +265,7 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
 def _places_among(names: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return the index of each id among `names`, the ids of users with support, or -1."""
     others, codes = check_users(ids)
-    if kind_of_ids(others) is not kind_of_ids(names):
+    if kind_of_ids(others) != kind_of_ids(names):
         raise ValueError(
             "The ids of X and of the support are of different types: pass integers for both, or "
             "strings."
