@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import dask.array as da
 import numpy as np
 import scipy
+from cloudpickle import CloudPickler
 from dask.base import optimize, persist
 from dask.core import flatten
 from dask.delayed import Delayed
@@ -31,11 +32,6 @@ from threadpoolctl import threadpool_info
 from skdp.data import containers, sources, workers
 from skdp.data.parts import PartResults, RowParts, composed, read_block, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
-
-try:  # a dependency of newer versions of joblib
-    from cloudpickle import CloudPickler
-except ImportError:
-    from joblib.externals.cloudpickle import CloudPickler
 
 # ------------------------------
 # A pass over chunks of dask: a task for each chunk, and a tree of additions.
@@ -344,12 +340,17 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
         return _parts_of_frame(X, y, facts)
     lengths = tuple(X.chunks[0])
     if any(map(math.isnan, lengths)):
-        _refuse(
-            "X has chunks of unknown lengths, and a fit makes lengths public",
-            "call X.compute_chunk_sizes(), which counts their rows",
+        raise ValueError(
+            "X has chunks of unknown lengths, and a fit makes lengths public: call "
+            "X.compute_chunk_sizes(), which counts their rows."
         )
-    both = (X,) if y is None else (X, _checked_targets(y, lengths))
-    rows, *targets = map(_loaders, _stored(math.prod(X.shape), *both))
+    if y is not None and not (isinstance(y, da.Array) and y.chunks == (lengths,)):
+        raise ValueError(
+            "y must be a 1-D array of dask with the chunks of X: pass y.rechunk((X.chunks[0],)), "
+            "y[:, 0] of one column, y.to_dask_array(lengths=X.chunks[0]) of a data frame, or "
+            "dask.array.from_array(y, chunks=X.chunks[0]) of an array in memory."
+        )
+    rows, *targets = map(_loaders, _stored(math.prod(X.shape), *((X,) if y is None else (X, y))))
     return _parts(rows, lengths, facts, *targets)
 
 
@@ -407,26 +408,20 @@ def _facts_of(X: Any) -> _Facts:
     if _is_frame(X):
         return _facts_of_frame(X)
     if not isinstance(X, da.Array):
-        _refuse(f"X is of type {type(X).__name__}", "pass an array or a data frame of dask")
-    if X.ndim != 2:
-        shape = f"X has {X.ndim} dimensions"
-        _refuse(shape, "pass rows, such as X.reshape((len(X), -1)) or X[:, None]")
-    if len(X.chunks[1]) > 1 or math.isnan(X.shape[1]):
-        hint = "pass X.rechunk({0: 'auto', 1: -1})"
-        _refuse("X is divided into chunks by columns, too", hint)
-    if not np.can_cast(X.dtype, np.float64):
-        # The error names the type only: a dtype of texts would show how long the longest text is.
-        kind = X.dtype.type.__name__
-        _refuse(f"X has dtype {kind}, not real numbers", "pass X.astype(float)")
+        raise ValueError(f"X is a {type(X).__name__}: pass an array or a data frame of dask.")
     if isinstance(X._meta, np.ma.MaskedArray):
         raise ValueError(containers.MASKED)
-    is_sparse = sparse.issparse(X._meta)
-    if not is_sparse and type(X._meta) is not np.ndarray:
-        kind = type(X._meta)
-        _refuse(
-            f"X has chunks of type {kind.__module__}.{kind.__qualname__}",
-            "pass X.map_blocks(...) of a function that makes arrays of numpy, or "
-            "scipy.sparse.csr_array",
+    kind, is_sparse = type(X._meta), sparse.issparse(X._meta)
+    are_rows = X.ndim == 2 and len(X.chunks[1]) == 1 and (is_sparse or kind is np.ndarray)
+    if not are_rows or not np.can_cast(X.dtype, np.float64):
+        # The error names the type only: a dtype of texts would show how long the longest text is.
+        raise ValueError(
+            "X must be a 2-D array of real numbers, with chunks of numpy.ndarray or "
+            "scipy.sparse.csr_array that have all columns. Got chunks of "
+            f"{kind.__module__}.{kind.__qualname__} with {X.ndim} dimensions and dtype "
+            f"{X.dtype.type.__name__}. Pass X.reshape((len(X), -1)) for 2 dimensions, "
+            "X.rechunk({0: 'auto', 1: -1}) for all columns, X.astype(float) for numbers, or "
+            "X.map_blocks(...) of a function that makes such chunks."
         )
     return _Facts(X.shape[1], containers.float_dtype(X), is_sparse)
 
@@ -447,27 +442,6 @@ def _facts_of_frame(X: Any) -> _Facts:
 def _is_text(dtype: Any) -> bool:
     """Return whether a column of pandas may contain texts, or categories."""
     return getattr(dtype, "kind", "") == "O" and not hasattr(dtype, "subtype")
-
-
-def _refuse(what: str, remedy: str) -> NoReturn:
-    """Raise an error that says what is wrong, and what to pass instead."""
-    raise ValueError(f"{what}: {remedy}.")
-
-
-def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:
-    """Refuse targets whose chunks differ from the chunks of the rows."""
-    if not isinstance(y, da.Array):
-        remedy = "dask.array.from_array(y, chunks=X.chunks[0])"
-        if hasattr(y, "to_dask_array"):
-            remedy = "y.to_dask_array(lengths=X.chunks[0])"
-        _refuse(f"X is an array of dask, and y of type {type(y).__name__}", f"pass {remedy}")
-    if y.ndim != 1:
-        _refuse(f"y has {y.ndim} dimensions, where one is expected", "pass one column, as y[:, 0]")
-    if any(map(math.isnan, y.chunks[0])):
-        _refuse("y has chunks of unknown lengths", "call y.compute_chunk_sizes()")
-    if y.chunks[0] != lengths:
-        _refuse("y has other chunks than X", "pass y.rechunk((X.chunks[0],))")
-    return y
 
 
 def _loaders(X: Any) -> list[Callable[[], Any]]:
@@ -506,7 +480,7 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     )
     lengths = computed(counted).ravel().tolist()
     if -1 in lengths:
-        _refuse("y has another index than X", _OF_ONE_FRAME)
+        raise ValueError(f"y has another index than X: {_OF_ONE_FRAME}.")
     (blocks,) = _stored(sum(lengths) * both.shape[1], blocks)
     loaders = _loaders(blocks)
     rows = [partial(_rows_of, load, names, facts) for load in loaders]
@@ -514,22 +488,19 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     return _parts(rows, lengths, facts, targets)
 
 
-_OF_ONE_FRAME = "take both from one data frame, as frame[features] and frame['label']"
+_OF_ONE_FRAME = "pass both from one data frame, as frame[features] and frame['label']"
 
 
 def _with_target(X: Any, y: Any) -> Any:
     """Append the targets as a column of the data frame."""
     if not _is_frame(y, 1):
-        _refuse(
-            f"X is a data frame of dask, and y of type {type(y).__name__}",
-            "pass a column of the same data frame, as frame['label'] beside frame[features]",
-        )
+        raise ValueError(f"y is a {type(y).__name__}, and X a data frame of dask: {_OF_ONE_FRAME}.")
     name = "y"
     while name in X.columns:
         name += "_"
     # Dask would join a column of another data frame by an index, which may be private.
     if not _by_dask(partial(_are_of_one_frame, X, y)):
-        _refuse("y has other partitions than X", _OF_ONE_FRAME)
+        raise ValueError(f"y has other partitions than X: {_OF_ONE_FRAME}.")
     meta = X._meta.assign(**{name: y._meta})
     return X.map_partitions(_beside, y, name, meta=meta, enforce_metadata=False)
 

@@ -72,7 +72,11 @@ REFUSED = {
     ),
     "objects": (lambda: array().astype(object), r"X\.astype\(float\)", lambda X: X.astype(float)),
     "complex": (lambda: array() + 1j, r"complex128.*X\.astype\(float\)", lambda X: X.real),
-    "one dimension": (lambda: array()[:, 0], r"X\[:, None\]", lambda X: X[:, None]),
+    "one dimension": (
+        lambda: array()[:, 0],
+        r"1 dimensions.*X\.reshape\(\(len\(X\), -1\)\)",
+        lambda X: X.reshape((len(X), -1)),
+    ),
     "matrices": (
         lambda: array().reshape((1000, 2, 2)),
         r"X\.reshape\(\(len\(X\), -1\)\)",
@@ -125,7 +129,7 @@ TARGETS = {
     "other chunks": (array, lambda: array(NUMBERS, 100), r"y\.rechunk\(\(X\.chunks\[0\],\)\)"),
     "a column": (array, lambda: array(NUMBERS)[:, None], r"y\[:, 0\]"),
     "a series": (array, lambda: frame()["y"], r"y\.to_dask_array\(lengths=X\.chunks\[0\]\)"),
-    "beside a frame": (lambda: frame()[FEATURES], lambda: array(NUMBERS), "same data frame"),
+    "beside a frame": (lambda: frame()[FEATURES], lambda: array(NUMBERS), "one data frame"),
     "of another frame": (
         lambda: frame()[FEATURES],
         lambda: frame()["y"].repartition(npartitions=2),
