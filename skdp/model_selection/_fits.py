@@ -101,8 +101,9 @@ def _keys_of(candidate: Candidate, facts: Sequence[_run.StepFacts]) -> list[Keys
             if known.spec is not None and not known.follows:
                 free = free_parameters(known.estimator, known.spec)
             parameters = known.estimator.get_params(deep=False)
-        wiring = map(_value_key, (step.columns, step.before))
-        kind = type(step.estimator), candidate.shares.get(number), *wiring
+        functions = step.target and (step.target.func, step.target.inverse_func)
+        wiring = step.columns, step.before, functions
+        kind = type(step.estimator), candidate.shares.get(number), *map(_value_key, wiring)
         # Candidates may have different free parameters, so the key of a fit has their names.
         fit = key_before, step.name, kind, tuple(sorted(free)), _key(parameters, without=free)
         key_before = key_before, step.name, kind, _key(parameters)
@@ -372,10 +373,11 @@ class _Fits(NamedTuple):
         """
         number, records, split = len(prefix.fitted), self.records, self.search.split
         step = runs[0].steps[number]
-        label = step.name
+        label = step.label
         # A search numbers the fits of a step in its record, such as "fit 1".
         if step.share is None or len(self.search.candidates) > 1:
             label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
+            label += step.label.removeprefix(step.name)
         first, *others = (_run.with_cost(run, number, own, label) for run in runs)
         # If the step has several fits, each would correct the scaler differently: so only the last
         # fit corrects it.

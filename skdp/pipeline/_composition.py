@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -10,12 +11,13 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._estimator import PlannedEstimator
 from skdp._validation import check_given, feature_names, redact_errors, targets_of
-from skdp.data.containers import finite
+from skdp.data.containers import finite, with_text
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
 from skdp.data.people import People
 from skdp.data.rows import checked_digest
@@ -35,7 +37,7 @@ from skdp.linear_model._supervised import (
 )
 from skdp.pipeline import _public_steps as public_steps
 from skdp.pipeline import _rules as rules
-from skdp.pipeline._public_rows import columns_of
+from skdp.pipeline._public_rows import TWICE, attempt, columns_of
 from skdp.pipeline._shares import Step, given_shares
 from skdp.preprocessing.intervals import in_order
 from skdp.privacy.precision import as_python
@@ -93,13 +95,15 @@ def _listed(estimator: Any) -> list[Step]:
             raise ValueError("ColumnTransformer has private parts: pass a DPPipeline as estimator.")
     else:
         named = [("", estimator)]
-    steps = list[Step]()
+    steps, (last_name, last) = list[Step](), named[-1]
     for number, (name, step) in enumerate(named):
         if shares_budget and rules.is_columns(step) and not number:
             # The private parts are fitted before the whole ColumnTransformer.
             _check_columns(name, step)
             steps += [_step_of_part(name, *triple) for triple in rules.private_parts(step)]
         steps.append(Step(name, step))
+    if rules.is_public_target(last):
+        steps[-1] = Step(last_name, last.regressor, target=last)
     return steps
 
 
@@ -202,6 +206,48 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
             checked_responses(y)
     elif supervised:
         check_given(y, type(supervised[0]).__name__)
+
+
+def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any, Any]:
+    """Apply the function of a TransformedTargetRegressor to the responses; return X and y.
+
+    Refuse a function that makes responses that are not finite.
+    """
+    if step.target is None:
+        return X, y
+    flaw = (
+        f"Step {step.name!r}: func of TransformedTargetRegressor makes NaN or infinity of some "
+        "responses, or several numbers of each: pass one that takes all, as np.log1p from 0 on."
+    )
+    transformer = transformer_of(step.target)
+    public_steps.check_inverse(step.name, transformer)
+    function = partial(public_steps.transformed, [(f"{step.name}__func", transformer)])
+    if isinstance(X, RowParts):
+        function(np.ones((TWICE, 1)))  # refuses a function that mixes responses
+        X = copy(X)
+        X.y = X.y.mapped(partial(_transformed_responses, transformer))
+        with_text(flaw, partial(checked_digest, X.y, None, is_seeded=False, name="y"))
+        return X, None
+    # Bad responses are refused here, as the function might raise an error that shows them.
+    responses = checked_responses(y)[:, np.newaxis]
+    made = public_steps.of_people(function, people, responses)[:, 0]
+    if not np.isfinite(_transformed_responses(transformer, responses)).all():
+        raise ValueError(flaw)
+    return X, made
+
+
+def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarray:
+    """Apply a public function to responses; NaN if it fails, or makes several numbers of each."""
+    numbers = as_numbers_or_nan(responses.ravel())[:, np.newaxis]
+    made = np.asarray(attempt(transformer.transform, numbers))
+    fits = made.shape == numbers.shape and made.dtype.kind in "biuf"
+    return made[:, 0].astype(np.float64) if fits else np.full(len(numbers), np.nan)
+
+
+def transformer_of(target: Any) -> Any:
+    """Return the functions of a TransformedTargetRegressor as a transformer, fitted to ones."""
+    functions = {"func": target.func, "inverse_func": target.inverse_func, "validate": True}
+    return FunctionTransformer(**functions, check_inverse=False).fit(np.ones((2, 1)))
 
 
 def _supervised(steps: Sequence[Step]) -> list[Any]:

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import KW_ONLY, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import _fit_context
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
@@ -23,14 +25,16 @@ from skdp._validation import (
     check_features,
     in_parts,
     public_like,
+    targets_of,
     with_parameters,
 )
 from skdp.data.containers import DICT, checked_container, refuse_other_order, refuse_unreadable
-from skdp.data.parts import RowBlocks
+from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import named, warn_of_privacy, warnings_together
+from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
-from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
+from skdp.pipeline._public_rows import plain_rows, quietly, shape_of, stand_ins
 from skdp.pipeline._public_steps import ONE_COLUMN, refuse_kinds_of_categories, transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
 from skdp.pipeline._shares import Shares, shares_of
@@ -73,9 +77,11 @@ class DPPipeline(
     steps : list of (str, estimator)
         Names and steps, in order: private steps that protect rows, records, responses or users,
         steps that learn nothing, and before the first private step also
-        :class:`~sklearn.frozen.FrozenEstimator`. Only the last step may lack `transform`. Refused
-        are steps that learn without privacy, and, behind a private step, steps that may refuse a
-        row. Private steps must have their default `epsilon`
+        :class:`~sklearn.frozen.FrozenEstimator`. Only the last step may lack `transform`. The last
+        step may be a :class:`~sklearn.compose.TransformedTargetRegressor` of a private regression,
+        with plain functions as `func` and `inverse_func`; bounds of the regression are in units of
+        the transformed responses. Refused are steps that learn without privacy, and, behind a
+        private step, steps that may refuse a row. Private steps must have their default `epsilon`
         and `delta`, and neither ledger nor random state: these belong to the whole. The first step
         may be a :class:`~sklearn.compose.ColumnTransformer` of such steps, and of pipelines of
         steps that learn nothing, whose last step may be private; :ref:`columns-of-kinds` has the
@@ -235,7 +241,7 @@ class DPPipeline(
             warnings, records = list[str](), dict[str, PrivacySpent]()
             for number in shares.by_step:
                 warnings += prefix.fitted[number]._warnings_given
-                records[run.steps[number].name] = prefix.fitted[number].privacy_spent_
+                records[run.steps[number].label] = prefix.fitted[number].privacy_spent_
             spent = runs.record_of(whole, records)
             self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
@@ -370,7 +376,10 @@ class DPPipeline(
         return getattr(self, "pipeline_", self._pattern())
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
-        """Map rows by the steps, and call a method of the last one."""
+        """Map rows by the steps, and call a method of the last one.
+
+        Of transformed targets, predictions are mapped back.
+        """
         refuse_unreadable(X)
         (label, first), is_inverse = self.steps[0], name == "inverse_transform"
         if not is_inverse:
@@ -401,7 +410,16 @@ class DPPipeline(
         *before, last = self._fitted().steps
         if name == "transform":
             return transformed([*before, last], X)
-        return getattr(last[1], name)(transformed(before, X), *more, **users)
+        rows, one = transformed(before, X), last[1]
+        if not isinstance(one, TransformedTargetRegressor):
+            return getattr(one, name)(rows, *more, **users)
+        made, back = one.regressor_.predict(rows), partial(_mapped_back, one.transformer_)
+        function: Any = composed(made.function, back)
+        made = PartResults(made.rows, function, made.shape, made.dtype)
+        if name == "predict":
+            return made
+        targets = targets_of(X, next(iter(more), None), type(self).__name__)
+        return r2_of(targets.mapped(as_numbers), made, None)
 
     def _pattern(self) -> Pipeline:
         return Pipeline(self.steps)
@@ -422,26 +440,31 @@ class DPPipeline(
         self.pipeline_, self.privacy_spent_ = pipeline, spent
 
 
+def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:
+    """Apply the inverse of a public function to predictions of transformed responses."""
+    return np.asarray(quietly(transformer.inverse_transform, predictions[:, np.newaxis])[:, 0])
+
+
 def planned(run: runs.Run, shares: Shares, facts: list[runs.StepFacts]) -> Plan:
     """Plan all steps together; names of releases begin with those of the steps."""
     parts = tuple(
-        Release(run.steps[i].name, "gaussian", share, follows=facts[i].follows)
+        Release(run.steps[i].label, "gaussian", share, follows=facts[i].follows)
         if facts[i].follows  # a step whose width is released is one line
-        else _within(facts[i].plan.parts, run.steps[i].name, share)
+        else _within(facts[i].plan.parts, run.steps[i].label, share)
         for i, share in shares.by_step.items()
     )
     return run.planned(shares.whole, parts)
 
 
-def _within(part: Any, name: str, share: float) -> Any:
+def _within(part: Any, label: str, share: float) -> Any:
     """Add the name of a step to the names of its releases, and scale their shares."""
     if part is None:
         return None
     if isinstance(part, Release):
-        return replace(part, name=f"{name}: {part.name}", share=share * part.share)
+        return replace(part, name=f"{label}: {part.name}", share=share * part.share)
     if isinstance(part, AnyOf):
-        return AnyOf(tuple(_within(one, name, share) for one in part.branches))
-    return tuple(_within(one, name, share) for one in part)
+        return AnyOf(tuple(_within(one, label, share) for one in part.branches))
+    return tuple(_within(one, label, share) for one in part)
 
 
 @named

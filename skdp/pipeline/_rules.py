@@ -101,8 +101,9 @@ TWINS = {
         "MaxAbsScaler MinMaxScaler": "DPStandardScaler, or a FunctionTransformer with public ends "
         "of the columns",
         "TruncatedSVD": "DPTruncatedSVD",
-        "TransformedTargetRegressor": "it around the whole pipeline, or search, with "
-        "check_inverse=False, a func and an inverse_func",
+        "TransformedTargetRegressor": "func and inverse_func, plain functions, and no transformer, "
+        "around a private regression as the last step; or put it around the whole pipeline, "
+        "or search, with check_inverse=False",
         "FixedThresholdClassifier TunedThresholdClassifierCV": "class_weight of the classifier, "
         "which a DPGridSearch may choose",
         "FunctionTransformer HashingVectorizer": "plain functions",
@@ -210,6 +211,15 @@ def _calls_only_functions(given: Any, met: frozenset[int] = frozenset()) -> bool
     return id(given) in met or all(
         _calls_only_functions(one, met | {id(given)}) for one in contents
     )
+
+
+def is_public_target(step: Any) -> bool:
+    """Return whether a step is a private regression with public functions of the responses."""
+    if type(step) is not TransformedTargetRegressor or step.transformer is not None:
+        return False
+    functions = [step.func, step.inverse_func]
+    is_private = isinstance(step.regressor, PrivateEstimator)
+    return is_private and None not in functions and _calls_only_functions(functions)
 
 
 def instead_of(step: Any) -> str:

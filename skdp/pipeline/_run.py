@@ -65,7 +65,7 @@ class Run:
     steps: Sequence[Step]
     X: Any
     y: Any
-    targets: Any  # y, or the y of X in parts
+    targets: Any  # y, or the y of X in parts, before its transformation
     seed: int | None  # from which the seeds of all fits are derived
     classes_from_y: Sequence[str]  # names of the steps that take the labels of y as classes
     people: People | None  # the owner of each row, if whole users are protected
@@ -153,6 +153,7 @@ def prepare(
     if not is_plan_only:
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
+        X, y = composition.with_target(steps[-1], X, y, people)
     n_units = n_planned if people is None else people.n_people
     return Run(
         estimator=given,
@@ -503,9 +504,14 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
 
 def assembled(run: Run, fitted: Sequence[Any]) -> Any:
     """Put fitted steps together in the form of the unfitted estimator."""
+    *before, last = fitted
+    if (target := run.steps[-1].target) is not None:
+        one, last = last, clone(target).set_params(regressor=clone(last))
+        last.regressor_, last.transformer_ = one, composition.transformer_of(target)
+        last._training_dim = 1 if isinstance(run.X, RowBlocks) else np.ndim(run.y)
     if not run.steps[0].name:
-        return fitted[-1]
-    pairs = zip(run.steps, fitted, strict=True)
+        return last
+    pairs = zip(run.steps, [*before, last], strict=True)
     steps = [(step.name, one) for step, one in pairs if step.columns is None]
     if isinstance(run.estimator, rules.SharedBudget):
         return Pipeline(steps)

@@ -21,6 +21,20 @@ class Step(NamedTuple):
     # Each private part of a ColumnTransformer is a step, too.
     columns: Any = None  # columns of X that the part gets; None for a step that is no part
     before: Any = None  # Pipeline of the public steps of the part, before its private step
+    target: Any = None  # a TransformedTargetRegressor around this estimator
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of the step's parameters in `get_params` of the whole pipeline."""
+        return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
+
+    @property
+    def label(self) -> str:
+        """Name of the step in records, with the function of the responses, if there is one."""
+        if self.target is None:
+            return self.name
+        function = getattr(self.target.func, "__name__", type(self.target.func).__name__)
+        return f"{self.name} of {function}(y)"
 
     @property
     def is_private(self) -> bool:

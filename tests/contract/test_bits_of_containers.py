@@ -15,7 +15,7 @@ from in_parts import in_chunks, in_parts
 from pyarrow import parquet
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 
 from skdp import (
     DPPCA,
@@ -49,6 +49,7 @@ BOUNDED = DPStandardScaler(bounds=(0, 4), with_mean=False)
 PLACES = ColumnTransformer(
     [("scaled", BOUNDED, [*range(2, D)]), ("kept", "passthrough", [1, 0])], sparse_threshold=0
 )
+LOGARITHMS = {"func": np.log, "inverse_func": np.exp, "check_inverse": False}
 SEVERAL = (1, 0, 4000, N - 4001)
 
 MODELS = {
@@ -76,6 +77,15 @@ MODELS = {
             ]
         ),
         LABELS,
+    ),
+    "logarithms": (
+        DPPipeline(
+            [
+                ("scale", BOUNDED),
+                ("last", TransformedTargetRegressor(DPLinearRegression(), **LOGARITHMS)),
+            ]
+        ),
+        RESPONSES,
     ),
 }
 KINDS = {"dense": np.asarray, "single": np.float32, "sparse": csr_array}
@@ -136,6 +146,7 @@ def numbers_of(model):
     steps = dict(getattr(model, "named_steps", {"": model}))
     if "columns" in steps:
         steps["columns"] = steps["columns"].named_transformers_["scaled"]
+    steps |= {name: one.regressor_ for name, one in steps.items() if hasattr(one, "regressor_")}
     return {
         f"{name} {key}": value
         for name, one in steps.items()

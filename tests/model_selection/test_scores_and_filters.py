@@ -107,7 +107,9 @@ def _of_regression(table, *unknown):
     regression = skdp.DPLinearRegression(response_bound=6.0)
     around = TransformedTargetRegressor(_pipeline_of_texts(regression, *unknown), **functions)
     around.fit(table, y)
-    return y, [around, FrozenEstimator(around), make_pipeline(FrozenEstimator(around))]
+    inside = _pipeline_of_texts(TransformedTargetRegressor(regression, **functions), *unknown)
+    others = [FrozenEstimator(around), make_pipeline(FrozenEstimator(around))]
+    return y, [around, *others, inside.fit(table, y)]
 
 
 def _of_classifier(table):

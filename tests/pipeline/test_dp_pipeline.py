@@ -517,7 +517,7 @@ REFUSED_STEPS = [
     (LabelEncoder(), "Use no encoder, as labels may be texts, or"),
     (KBinsDiscretizer(), r"Use SplineTransformer\(degree=0, extra"),
     (TfidfTransformer(), r"Use Normalizer\(\)"),
-    (TransformedTargetRegressor(), "Use it around the whole pipeline, or search"),
+    (TransformedTargetRegressor(), "Use func and inverse_func, .*or put it around the whole"),
     (make_union(StandardScaler()), r"may learn from the rows .* Use steps in it that learn not"),
     (DPLogisticRegression(classes=["no", "yes"]), "must be the last"),
     (DPStandardScaler(adjacency="zero_out"), "one adjacency"),
