@@ -2,7 +2,7 @@
 
 Tables are looked for in the folder that the environment variable `SKDP_DATA` names. Run
 
-    python -m benchmarks.least_squares.prior          # 2 seeds, some minutes
+    python -m benchmarks.least_squares.prior          # 4 seeds, some minutes
     python -m benchmarks.least_squares.prior --write  # prior.md beside it
 """
 
@@ -23,7 +23,7 @@ from skdp import DPLinearRegression
 from skdp.linear_model.least_squares import fit, plan, records
 from skdp.preprocessing.scales import Scales
 
-EPSILONS, N_SEEDS = (0.25, 0.5, 1.0, 4.0), 2
+EPSILONS, N_SEEDS = (0.25, 0.5, 1.0, 4.0), 4
 CHOSEN = (
     *("ailerons", "ames", "baseball", "hfi", "house8L", "mv"),
     *("nox", "scorecard", "space_ga", "teams", "wind"),
@@ -116,8 +116,9 @@ check of their units, and almost no budget for private ones.
 def known_scales(public):
     """Return what releases scales, and then takes those of public rows instead."""
     variance, release = public[0].var_, fit.release_scales
-    nothing = np.zeros(len(variance), bool)
-    known = Scales(public[0].mean_, variance, variance <= 0, nothing, np.ones(len(variance)))
+    none = np.zeros(len(variance), bool)
+    flags = {"is_point": none, "is_unclear": none, "is_constant": variance <= 0}
+    known = Scales(public[0].mean_, variance, variance <= 0, none, np.ones(len(variance)), **flags)
     return lambda *given: release(*given) and known
 
 
