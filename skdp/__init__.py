@@ -2,9 +2,11 @@
 
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skdp._estimator import PlannedEstimator
+from skdp._handover import ModelCard, model_card, to_sklearn
+from skdp.covariance import DPCovariance
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
 from skdp.decomposition import (
@@ -19,21 +21,17 @@ from skdp.decomposition import (
 )
 from skdp.exceptions import BudgetError, FederationError, LedgerError, PrivacyWarning
 from skdp.ledger import PrivacyLedger
-
-if TYPE_CHECKING:
-    from skdp._handover import ModelCard, model_card, to_sklearn
-    from skdp.covariance import DPCovariance
-    from skdp.linear_model import (
-        DPLinearRegression,
-        DPLogisticRegression,
-        DPPersonalizedRegressor,
-        DPTraceClassifier,
-        DPTraceRegressor,
-        PersonalHead,
-    )
-    from skdp.model_selection import privacy_spent
-    from skdp.pipeline import DPPipeline, make_dp_pipeline
-    from skdp.preprocessing import DPStandardScaler
+from skdp.linear_model import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPPersonalizedRegressor,
+    DPTraceClassifier,
+    DPTraceRegressor,
+    PersonalHead,
+)
+from skdp.model_selection import privacy_spent
+from skdp.pipeline import DPPipeline, make_dp_pipeline
+from skdp.preprocessing import DPStandardScaler
 
 __version__ = "0.2.0"
 
@@ -71,27 +69,15 @@ __all__ = [
 ]
 
 
-# Modules are imported on first use, so that an owner in `skdp.federated` starts fast.
 _MODULES = {one.name for one in iter_modules(__path__) if not one.name.startswith("_")}
-_NAMES_OF_MODULES = {
-    "_handover": "ModelCard model_card to_sklearn",
-    "covariance": "DPCovariance",
-    "linear_model": "DPLinearRegression DPLogisticRegression DPPersonalizedRegressor "
-    "DPTraceClassifier DPTraceRegressor PersonalHead",
-    "model_selection": "privacy_spent",
-    "pipeline": "DPPipeline make_dp_pipeline",
-    "preprocessing": "DPStandardScaler",
-}
-_HOMES = {name: home for home, names in _NAMES_OF_MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
+    """Import a module of skdp on first use."""
     if name in _MODULES:
         return import_module(f"skdp.{name}")
-    if name in _HOMES:
-        return getattr(import_module(f"skdp.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'skdp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *_MODULES})

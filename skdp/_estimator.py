@@ -652,11 +652,9 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         n_features = math.prod(like.shape[1:])
     if n_features is None and isinstance(like, list) and {*map(type, like)} == {str}:
         n_features = 1  # a column of texts
-    is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
-    if isinstance(like, type) or not is_data:
+    if not (hasattr(like, "shape") or isinstance(like, list | tuple | None)):
         # The error names the type only: the value may be data.
-        kind = like.__name__ if isinstance(like, type) else type(like).__name__
-        raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
+        raise TypeError(f"like must be an X that fit takes, or None, got {type(like).__name__}.")
     refuse_repeated_names(like)
     if n_features is None:
         raise TypeError("n_features must be given, or like: an X of made-up rows, or ['a text'].")

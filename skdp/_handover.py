@@ -5,13 +5,9 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from io import BytesIO
-from pickle import Pickler
 from platform import python_version
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,6 +17,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
@@ -48,8 +45,8 @@ __all__ = ["ModelCard", "model_card", "to_sklearn"]
 def to_sklearn(estimator: Any) -> Any:
     """Return an estimator of scikit-learn that predicts and transforms like a fitted one of skdp.
 
-    The result, called the twin, contains released values and public facts. It needs scikit-learn
-    alone: it can be loaded, and converted to other formats, without skdp.
+    The result, called the twin, contains released values and public facts. It can be loaded, and
+    converted to other formats, without skdp, unless functions in its public steps are of skdp.
 
     Parameters
     ----------
@@ -73,8 +70,8 @@ def to_sklearn(estimator: Any) -> Any:
     NotFittedError
         If the estimator has not been fitted.
     TypeError
-        If scikit-learn has no estimator for a class, a step may have learned without privacy
-        (:func:`privacy_spent` names it), or a step that is not private uses anything of skdp.
+        If scikit-learn has no estimator for a class, or a step may have learned without privacy:
+        :func:`privacy_spent` names it.
     ValueError
         If scikit-learn has no estimator that transforms rows in the same way.
 
@@ -121,34 +118,7 @@ def to_sklearn(estimator: Any) -> Any:
     twin = _twin_of(estimator)
     if complaints := learned_without_privacy(estimator):
         raise TypeError(f"The twin would reveal what was learned without privacy: {complaints[0]}.")
-    if names := _SkdpNames().find(twin):
-        raise TypeError(
-            f"The twin needs skdp, for {names[0]} in a step without privacy: leave that step out, "
-            "or hand over a pickle for those who have skdp."
-        )
     return twin
-
-
-class _SkdpNames(Pickler):
-    """A pickler that collects the names of functions and classes of skdp in an object."""
-
-    def __init__(self) -> None:
-        super().__init__(BytesIO())
-        self.names: list[str] = []
-
-    def find(self, model: Any) -> list[str]:
-        """Return the names of skdp in a model; with any, it cannot be loaded without skdp."""
-        # An object that cannot be pickled cannot be handed over, and need not be searched.
-        with suppress(Exception):
-            self.dump(model)
-        return self.names
-
-    def reducer_override(self, obj: Any) -> Any:
-        for one in (obj, *getattr(obj, "__mro__", type(obj).__mro__)):
-            if str(getattr(one, "__module__", "")).partition(".")[0] == "skdp":
-                self.names.append(getattr(one, "__qualname__", type(one).__name__))
-        # Functions are pickled as 0: one without a pickle, such as a lambda, would end the search.
-        return (int, ()) if isinstance(obj, FunctionType) else NotImplemented
 
 
 def _twin_of(model: Any, *, is_public: bool = False) -> Any:
@@ -267,9 +237,6 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
         )
     steps: dict[str, Any] = {}
     if model._takes_gaps:
-        # Imported here, as importing it takes long.
-        from sklearn.impute import SimpleImputer
-
         # Fitted to a single row, the imputer fills gaps with the entries of this row.
         steps["fill"] = _copied(model, SimpleImputer().fit(model.mean_[np.newaxis]))
     twin = StandardScaler(with_mean=model.with_mean)
@@ -313,8 +280,8 @@ def _steps(steps: dict[str, Any]) -> Any:
 _OUR_NAME = re.compile(r"(?:\b|(?<=_))dp(?=(?:pca|truncatedsvd)\d)")
 
 
-# Like vectorizers of texts, these steps may make sparse rows, and no parameter makes them dense.
-_MAY_BE_SPARSE = FeatureHasher, FeatureUnion, FrozenEstimator
+# Like vectorizers of texts, these steps may make sparse rows.
+_MAY_BE_SPARSE = ColumnTransformer, FeatureHasher, FeatureUnion, FrozenEstimator, OneHotEncoder
 
 
 def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -> Pipeline:
@@ -329,17 +296,15 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = [_OUR_NAME.sub("", name) for name in first.feature_names_in_]
             first.feature_names_in_ = np.array(names, object)
-        # A MinMaxScaler, which clips, takes no sparse rows: steps before it must make dense ones.
-        for _, before in twins[:place] if type(first) is MinMaxScaler else ():
-            if type(before) is OneHotEncoder:
-                before.sparse_output = False
-            elif type(before) is ColumnTransformer:
-                before.sparse_threshold, before.sparse_output_ = 0, False
-            elif type(before) in _MAY_BE_SPARSE or hasattr(before, "build_analyzer"):
-                all_columns = [("all", "passthrough", slice(0, None))]
-                dense = ColumnTransformer(all_columns, sparse_threshold=0)
-                twins.insert(place, ("dense", dense.fit(np.zeros((1, first.n_features_in_)))))
-                break
+        # A MinMaxScaler, which clips, takes no sparse rows.
+        may_be_sparse = [
+            type(before) in _MAY_BE_SPARSE or hasattr(before, "build_analyzer")
+            for _, before in twins[:place]
+        ]
+        if type(first) is MinMaxScaler and any(may_be_sparse):
+            all_columns = [("all", "passthrough", slice(0, None))]
+            dense = ColumnTransformer(all_columns, sparse_threshold=0)
+            twins.insert(place, ("dense", dense.fit(np.zeros((1, first.n_features_in_)))))
     return Pipeline(twins)
 
 

@@ -11,13 +11,11 @@ from scipy.optimize import brentq
 from scipy.special import factorial, ndtr
 
 from skdp.data.reduce import BlockView
-from skdp.exceptions import shown
 from skdp.linalg.denoising import penalties_of
 from skdp.preprocessing.intervals import counting
 from skdp.preprocessing.scales import ScaleSpec
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.precision import as_python
 
 # ------------------------------
 # The release: counts of entries by column.
@@ -217,8 +215,6 @@ def sample_rows(
     generator: Any,
 ) -> np.ndarray:
     """Draw rows with these marginals and covariances; columns of integers are rounded."""
-    if type(n := as_python(n)) is not int or n < 1:
-        raise ValueError(f"n={shown(n)} must be an int, at least 1.")
     stds = np.sqrt(np.diag(covariance) + _OF_PENALTY * penalties_of(noise_std))
     stds = np.where(stds > 0, stds, np.inf)
     correlation = covariance / np.outer(stds, stds)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,11 +12,12 @@ from sklearn.base import _fit_context
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp import _second_moment as moments
 from skdp import _validation as checks
@@ -331,9 +332,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         ValueError
             If noise hides where the target lies (`is_located_`).
         """
-        is_number = isinstance(alpha, Real) and not isinstance(alpha, bool)
-        if alpha is not None and not (is_number and 0 <= alpha < math.inf):
-            raise ValueError(f"alpha={shown(alpha)} must be a finite number, at least 0, or None.")
+        penalties = {"alpha": [Interval(Real, 0, None, closed="left"), None]}
+        checks.validate_plain(penalties, {"alpha": alpha}, "regression")
         fit, columns = self._regress(target, on, 0.0 if alpha is None else float(alpha))
         has_intercept = not self.assume_centered
         model: Any = LinearRegression(fit_intercept=has_intercept)
@@ -433,8 +433,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         """
         checks.check_is_released(self)
         columns = self._columns(on)
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(columns):
-            raise ValueError(f"k={shown(k)} must be an int from 1 to {len(columns)}, the columns.")
+        sizes = {"k": [Interval(Integral, 1, len(columns), closed="both")]}
+        checks.validate_plain(sizes, {"k": k}, "components")
         pca = self._named(PCA(n_components=k), columns)
         variances, noise = np.diag(self.covariance_), np.diag(self.noise_std_)
         is_flat = denoising.are_flat(variances, noise, self.n_samples_seen_)
@@ -545,8 +545,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         if not hasattr(self, "marginals_"):
             form = f"{_WITH_MARGINALS}: another fit, with its own epsilon"
             raise ValueError(f"sample needs marginals=True and bounds, as {form}.")
+        checks.validate_plain({"n": [checks.AT_LEAST_ONE]}, {"n": n}, "sample")
         released = self.marginals_, self.covariance_, self.noise_std_, are_whole(self.dtypes_)
-        rows = sample_rows(n, *released, check_random_state(random_state))
+        rows = sample_rows(int(n), *released, check_random_state(random_state))
         if hides_samples(self.covariance_, self.noise_std_, self.marginals_noise_std_):
             warn_of_privacy(
                 "The sample resembles the rows little: noise hides most correlations or marginals. "
@@ -570,9 +571,6 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
         steps = [("clip", clip), *steps]
         if self._takes_gaps:
-            # Imported here, as importing it takes long.
-            from sklearn.impute import SimpleImputer
-
             # An imputer that is fitted to a single row fills gaps with the entries of this row.
             steps = [("fill", SimpleImputer().fit(self.location_[columns][np.newaxis])), *steps]
         self._named(steps[0][1], columns)

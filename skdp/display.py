@@ -48,11 +48,8 @@ class _Display:
     def _open(self, ax: Any, height: float | None = None) -> Any:
         """Set and return `ax` or, without it, the axes of a new figure of this height in inches."""
         if ax is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ImportError as error:
-                need = "Displays need matplotlib: pip install 'skdp[examples]'."
-                raise ImportError(need) from error
+            import matplotlib.pyplot as plt
+
             size = height and (_WIDTH, height)
             ax = plt.subplots(figsize=size, layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
@@ -342,9 +339,6 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
             The display, drawn.
         """
         plan = getattr(plan, "privacy_spent_", plan)
-        if not isinstance(plan, Plan | PrivacySpent):
-            got = type(plan).__name__
-            raise TypeError(f"Pass what plan(X.shape) returns, or privacy_spent_, got a {got}.")
         names, shares, _ = zip(*runs_of(plan.releases), strict=True)
         title = f"({plan.epsilon:.4g}, {plan.delta:.4g})-DP per {plan.unit}"
         return cls(names, shares, title=title).plot(ax)
@@ -365,8 +359,6 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
         PrivacyBudgetDisplay
             The display, drawn.
         """
-        if not isinstance(ledger, PrivacyLedger):
-            raise TypeError("ledger must be a PrivacyLedger, as PrivacyLedger(path) is.")
         charges = ledger.entries()
         shares = [charge["spent"] / WHOLE for charge in charges]
         names = [charge["note"] or charge["what"] for charge in charges]

@@ -116,11 +116,6 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     named = list(getattr(given, "columns", ()))
     if any(name in named and named[at] != name for at, name in enumerate(("user", "item"))):
         raise ValueError("pairs must have users before items: pass pairs[['user', 'item', ...]].")
-    if isinstance(users, str) or isinstance(items, str):
-        raise ValueError(
-            "users and items must be lists of known ids, and no names of columns: pass "
-            "pairs[['user', 'item', ...]], and items=catalog."
-        )
     rows, users = _placed(_safe_indexing(given, 0, axis=1), users, "users")
     columns, items = _placed(_safe_indexing(given, 1, axis=1), items, "items")
     is_listed = (rows >= 0) & (columns >= 0)
@@ -141,10 +136,9 @@ def _ratings(pairs: Any) -> np.ndarray:
         "ratings, the third column of pairs, must be finite numbers, with none missing: leave out "
         "lines without one, as pairs.dropna() does. Columns go by place, as (user, item, rating)."
     )
-    column, name = _safe_indexing(pairs, 2, axis=1), getattr(pairs, "columns", range(3))[2]
-    name = name if type(name) is str else "2"
-    if name.lower() in ("date", "timestamp", "ts") or have_times(column):
-        raise ValueError(f"Column {name} holds dates, no ratings: pass pairs[['user', 'item']].")
+    column = _safe_indexing(pairs, 2, axis=1)
+    if have_times(column):
+        raise ValueError("The third column holds dates, no ratings: pass pairs[['user', 'item']].")
     ratings = with_text(text, lambda: np.asarray(column, dtype=np.float64))
     if not np.isfinite(ratings).all():
         raise ValueError(text)
@@ -217,7 +211,7 @@ def top_items(
     Raises
     ------
     TypeError
-        If the model has no `inverse_transform`, or `history` is no InteractionTable.
+        If `history` is no InteractionTable.
     ValueError
         If the model is known to be fitted to other items, or in another order, `candidates` has an
         item that `history` lacks, or `n` is below 1.
@@ -243,8 +237,6 @@ def top_items(
             f"history is a {type(history).__name__}: pass an InteractionTable, as "
             "interaction_table(pairs, items=catalog) makes it."
         )
-    if not hasattr(model, "inverse_transform"):
-        raise TypeError(f"model must have inverse_transform, as DPPCA, got {type(model).__name__}.")
     X, users, items = history
     n_items = getattr(model, "n_features_in_", len(items))
     names = getattr(model, "feature_names_in_", items)

@@ -130,10 +130,6 @@ def coherence(components: Any) -> float:
 
 def _basis_of(components: Any, remedy: str) -> np.ndarray:
     """Return an orthonormal basis of the span of components; refuse more rows than columns."""
-    if hasattr(components, "components_"):
-        raise TypeError(
-            f"components must be an array: pass components_ of {type(components).__name__}."
-        )
     rows = check_numbers(components, "components")
     if len(rows) > rows.shape[1]:
         raise ValueError(f"components has more rows than columns, {rows.shape}: {remedy}.")

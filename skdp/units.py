@@ -3,8 +3,8 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -135,17 +135,6 @@ class MatrixUnit(ResolvedUnit, ABC):
 
 T = TypeVar("T", bound=ResolvedUnit)
 
-# Strings that users may pass by mistake, and the code that an error advises instead.
-_EXAMPLES = {
-    "entry": "Entry(bounds=(lowest, highest possible entry)), as bounds=(1, 5) for ratings",
-    "edge": "Edge(bounds=(0, 1))",
-    "interaction": "Interaction()",
-    "frobenius": "FrobeniusChange(1.0)",
-    "spectral": "SpectralChange()",
-    "update": "Update(bound=1.0)",
-    "sparserow": "SparseRow(max_entries=20, bounds=(0, 1))",
-}
-
 
 class Unit(checks.PlainParametersMixin, BaseEstimator):
     """A privacy unit with bounds; parameters are set like those of an estimator."""
@@ -200,9 +189,7 @@ class Unit(checks.PlainParametersMixin, BaseEstimator):
 
 def _key_of(value: Any) -> Any:
     """Return a value as nested tuples of Python numbers, which can be compared."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+    if np.iterable(value) and not isinstance(value, str | bytes):
         return tuple(map(_key_of, value))
     return as_python(value)
 
@@ -213,25 +200,18 @@ ONE_ROW_EACH = (
 )
 
 
-def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
-    """Return the unit that fits use for a unit object; refuse anything else, with an example."""
-    if isinstance(given, Unit):
-        return given.resolve(adjacency, epsilon)
-    name = getattr(given, "__name__", str(given)).replace("_", "").lower().removesuffix("change")
-    example = _EXAMPLES.get(name, _EXAMPLES["entry"])
-    raise ValueError(
-        f"privacy_unit={shown(given)} must be 'row', 'user' for a class that takes it, or an "
-        f"object of skdp.units, such as privacy_unit=skdp.units.{example}."
-    )
-
-
 def supported_unit(
     given: Any, adjacency: str, epsilon: float, kinds: Iterable[type[T]], owner: str
 ) -> T:
     """Return the unit that fits use; refuse kinds of units that the estimator cannot protect."""
     if isinstance(given, str) and given == "user":
         raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
-    unit, kinds = resolved_unit(given, adjacency, epsilon), [*kinds]
+    if not isinstance(given, Unit):
+        raise ValueError(
+            f"privacy_unit={shown(given)} must be 'row', 'user' for a class that takes it, or an "
+            "object of skdp.units, such as Entry(bounds=(1, 5)) for ratings or Interaction()."
+        )
+    unit, kinds = given.resolve(adjacency, epsilon), [*kinds]
     # Subclasses are refused: an edge, of a subclass of ResolvedEntry, is no entry.
     if type(unit) in kinds:
         return cast(T, unit)
@@ -241,18 +221,14 @@ def supported_unit(
 
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
     """Return the bounds of an entry as floats; refuse infinite ones, unless `epsilon` is inf."""
-    values = np.array([])
-    with suppress(TypeError, ValueError, OverflowError):
-        # Strings are refused, as numpy would read strings of digits as numbers.
-        if np.asarray(bounds).dtype.kind not in "US":
-            values = np.asarray(bounds, dtype=np.float64)
-    if values.shape != (2,) or not values[0] < values[1]:
+    are_two = np.shape(bounds) == (2,) and all(isinstance(one, Real) for one in bounds)
+    lower, upper = map(float, bounds) if are_two else (math.nan, math.nan)
+    if not lower < upper:
         raise ValueError(
             f"bounds={shown(bounds)} of privacy_unit={shown(unit)} must be two ascending numbers: "
             "the smallest and the largest value that an entry of X can have, by public knowledge, "
             "such as (0, 1) for clicks or (1, 5) for stars."
         )
-    lower, upper = values.tolist()
     checked_size(unit, max(-lower, upper), epsilon)
     if math.isfinite(epsilon) and upper - lower < clipping.SMALLEST_BOUND:
         raise ValueError(

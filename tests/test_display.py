@@ -1,7 +1,5 @@
 """Displays draw what was released, planned or charged, and nothing else."""
 
-import sys
-
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -84,8 +82,6 @@ def test_counts_of_a_search_are_one_bar_and_other_things_are_refused(pca):
             ),
             "a DPPCA or DPTruncatedSVD, or .* ends with one, got DPStandardScaler",
         ),
-        (lambda pca: PrivacyBudgetDisplay.from_plan(clone(pca)), "Pass what plan"),
-        (PrivacyBudgetDisplay.from_ledger, "as PrivacyLedger"),
         (lambda pca: score_histogram(DPStandardScaler(), X), "or a pipeline that ends with one"),
         (lambda pca: score_histogram(make_pipeline(clone(pca)), X), "not fitted yet"),
     ):
@@ -149,9 +145,3 @@ def test_a_cell_has_the_color_of_its_largest_group(ax):
     assert not (drawn[0] & drawn[2]).any()
     assert (found.counts.argmax(axis=0)[drawn[2]] == 2).all()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["3", "5", "7"]
-
-
-def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install 'skdp\[examples\]'"):
-        PrivacyBudgetDisplay(["a"], [1.0]).plot()

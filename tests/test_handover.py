@@ -286,25 +286,6 @@ def test_what_has_no_twin_is_refused_and_told_what_to_do(model, error, told):
         to_sklearn(object.__new__(skdp.decomposition.LowRankFactors))
 
 
-@pytest.mark.parametrize(
-    "held",
-    [
-        {"func": FROZEN.estimator[-1].transform},
-        {"func": unchanged, "kw_args": {"by": {"name": [DPPCA()]}}},
-        {"func": unchanged, "kw_args": {"by": DPPCA}},
-        {"func": partial(unchanged, by=model_card)},
-    ],
-    ids=["method", "estimator", "class", "function"],
-)
-def test_what_needs_skdp_is_refused(held):
-    first = FrozenEstimator(FunctionTransformer(lambda rows: rows).fit(X))
-    twin = to_sklearn(make_pipeline(first, DPTruncatedSVD(2)).fit(X))
-    assert twin.transform(X).shape == (len(X), 2)
-    step = FrozenEstimator(FunctionTransformer(**held).fit(X))
-    with pytest.raises(TypeError, match=r"needs skdp, for (\w+\.transform|DPPCA|model_card) in"):
-        to_sklearn(make_pipeline(first, step, DPTruncatedSVD(2)).fit(X))
-
-
 def first_columns(rows):
     return [0, 1]
 

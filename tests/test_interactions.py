@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from skdp import DPPCA, DPPersonalizedRegressor, DPTruncatedSVD, PrivacyWarning, to_sklearn
+from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, to_sklearn
 from skdp.datasets import make_interactions
 from skdp.interactions import InteractionTable, interaction_table, top_items
 
@@ -165,11 +165,6 @@ def test_other_items_and_numbers_are_refused():
     for n in (0, 1.5):
         with pytest.raises(ValueError, match="'n' parameter of top_items"):
             top_items(model, HISTORY, n)
-
-
-def test_a_model_that_scores_no_items_is_refused():
-    with pytest.raises(TypeError, match="DPPCA, got DPPersonalizedRegressor"):
-        top_items(DPPersonalizedRegressor(), HISTORY, 1)
 
 
 @pytest.mark.parametrize("names", ["item user", "item user stars", "user rating item"])

@@ -57,8 +57,7 @@ SHORT = {
 WAITS = (
     *("dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "sqlite3"),
     *("skdp.data.dask_rows", "skdp.data.parquet", "skdp.federated"),
-    *("sklearn.ensemble", "sklearn.impute", "sklearn.multioutput", "sklearn.neighbors"),
-    "sklearn.tree",
+    *("sklearn.ensemble", "sklearn.multioutput", "sklearn.tree"),
     # Noise is drawn with a cipher.
     *(f"cryptography.hazmat.primitives.{one}" for one in ("asymmetric", "hashes", "kdf")),
 )

@@ -10,7 +10,7 @@ from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
-from skdp.exceptions import BudgetError, LedgerError, is_called_by, named, shown
+from skdp.exceptions import BudgetError, LedgerError, named, shown
 from skdp.ledger import _file as file
 from skdp.ledger._database import insert, rows_of
 from skdp.privacy.releases import PrivacySpent, as_html
@@ -62,9 +62,6 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
         )
 
 
-_OF_FOLDS = " Each fold is a fit of its own; earlier ones were charged. Pass error_score='raise'."
-
-
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
     units_left = limit.units_beside(head["tails"]) - head["spent"]
@@ -75,14 +72,14 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
         cure = "Pass a smaller epsilon, as remaining(delta=...) of the ledger computes it."
     elif units_left > 0:
         cure = "Pass a smaller delta: at that of the ledger an epsilon is left."
-    of_tail, of_folds = "", _OF_FOLDS * is_called_by("sklearn.model_selection._validation")
+    of_tail = ""
     if spent.delta_tail:
         tail = f"{spent.delta_tail:.4g} of delta"
         of_tail = f" It also reserves {tail}: a smaller delta reserves less."
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
         f"{rounded}, at delta={spent.delta:.4g}.{of_tail} This fit was not charged, and released "
-        f"nothing. {cure}{of_folds}"
+        f"nothing. {cure}"
     )
 
 
