@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.data.parts import Targets
-from skdp.data.people import People, sample_weight_of
+from skdp.data.people import sample_weight_of
 from skdp.data.reduce import map_sum
 from skdp.linalg.norms import GridCounts, bin_counts, n_halvings
 from skdp.privacy import PrivacyBudget, Release, sensitivity
@@ -189,27 +189,24 @@ def bounded(responses: np.ndarray, bound: float, center: float = 0.0) -> np.ndar
 
 
 def median_of_responses(
-    searches: Sequence[Search],
-    responses: Targets,
-    budget: PrivacyBudget,
-    n_units: int,
-    n_jobs: int | None = None,
-    people: People | None = None,
+    searches: Sequence[Search], responses: Targets, budget: PrivacyBudget, view: Any
 ) -> float:
     """Release the median of responses; with users, the records of a user count as one together.
 
-    Each refinement searches a smaller neighborhood of the last result, within the first grid.
+    `view` is a view of the rows of the responses. Each refinement searches a smaller neighborhood
+    of the last result, within the first grid.
     """
     center, step, edges = 0.0, 1.0, np.zeros(0)
 
     def _counts(rows: slice, responses: np.ndarray) -> np.ndarray:
-        return bin_counts(responses[:, 0], edges, sample_weight_of(people, rows)).astype(np.float64)
+        weights = sample_weight_of(view.people, rows)
+        return bin_counts(responses[:, 0], edges, weights).astype(np.float64)
 
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)
         # One pass counts in all bins at once; the search then needs no further passes.
-        counts = map_sum(responses, _counts, len(edges), n_jobs)
-        up_to = GridCounts.of(search.grid, counts, n_units)
+        counts = map_sum(responses, _counts, len(edges), view.n_jobs)
+        up_to = GridCounts.of(search.grid, counts, view.n_units)
         center = center + step * budget.quantile(search, up_to, q=0.5)
         step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
     return float(np.clip(center, *searches[0].grid[[0, -1]]))

@@ -11,7 +11,7 @@ from told import warned_by
 
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.datasets import make_trace_regression
-from skdp.linear_model.low_rank.records import release_curvature
+from skdp.linear_model.low_rank.descent import RecordClipping
 from skdp.testing._recording import fit_with, record, scripted_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -53,10 +53,8 @@ def test_steps_on_images_are_not_too_long(unit):
 def test_a_descent_that_goes_astray_ends_at_0_and_says_so(rank, monkeypatch):
     """Noise may hide the records that make a curvature large; here it hides most of all."""
 
-    def too_small(*arguments):
-        return release_curvature(*arguments) / 50
-
-    monkeypatch.setattr("skdp.linear_model.low_rank.records.release_curvature", too_small)
+    curvature = RecordClipping.curvature
+    monkeypatch.setattr(RecordClipping, "curvature", lambda *given: curvature(*given) / 50)
     X, y = sensors(0)
     model = DPTraceRegressor(rank, epsilon=4.0, random_state=SECRET)
     message = warned_by(lambda: model.fit(X, y + 5))

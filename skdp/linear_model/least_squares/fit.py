@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp.data.parts import Targets
 from skdp.exceptions import counted
 from skdp.linear_model._descent import MOSTLY_NOISE, warning_of_doubt, warnings_for_bound
 from skdp.linear_model._weighted_rows import bounds_of
@@ -15,15 +14,13 @@ from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSqua
 from skdp.linear_model.least_squares.records import (
     PriorPart,
     Records,
-    ResponseScale,
-    Scaling,
     release_agreement,
     release_response_scale,
     scaling_by,
 )
-from skdp.linear_model.least_squares.steps import Descent, WhitenedRecords, Whitening
+from skdp.linear_model.least_squares.steps import Descent, WhitenedRecords
 from skdp.preprocessing.scales import Scales, release_scales, warnings_for_columns
-from skdp.privacy import Plan, PrivacyBudget
+from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import clipped
 
 # ------------------------------
@@ -159,32 +156,33 @@ def solve_least_squares(
         plan.agreement, spec, rows, used_scaling, scale, budget, stds, is_far=is_far
     )
     records = clipped(replace(records, responses=part.responses), spec.row_norm).measured()
-    white = descent_steps.release_whitening(spec, plan, records, scaling, scales, budget)
-    whitened = descent_steps.whitened(records, white, spec.loosening)
-    descent = descent_steps.descend(spec, plan.steps, whitened, budget, off_center)
-    weights, shortened, doubt = _calibrated(
-        spec, plan, whitened, records.responses, descent, budget, off_center
-    )
+    if plan.moment is None:
+        white = descent_steps.without_moment(scaling, scales)
+    else:
+        white = descent_steps.release_whitening(spec, plan.moment, records, budget)
+    whitened = descent_steps.whitened(spec, records, white, off_center)
+    descent = descent_steps.descend(plan.steps, whitened, budget)
+    weights, shortened, doubt = _calibrated(plan.calibration, whitened, descent, budget)
     of_fit = tuple(warnings_for_fit(spec, scales, descent, doubt=doubt, off_center=off_center))
-    coef, intercept = _in_units(spec, weights, scaling, part.scale)
-    return Estimate(
-        part,
-        coef,
-        intercept,
-        bounds_of(scaling.center, scaling.multiplier, scaling.largest),
-        _noise_stds(spec, scales, white, descent, shortened, part.scale.size * scaling.multiplier),
-        at_bound or of_fit,
-    )
+    # Coefficients, noise and intercept in units of the data.
+    units, intercept = part.scale.size * scaling.multiplier, part.scale.center
+    coef, noise_stds = units * weights[: spec.n_features], None
+    if spec.fit_intercept:
+        intercept += part.scale.size * float(weights[-1])
+    if scaling.center is not None:
+        intercept -= float(coef @ scaling.center)
+    # The noise of coefficients is unknown if noise hides directions or features, or if the signal
+    # is weak, as the calibration then changes the noise.
+    is_unknown = white.is_hidden.any() or spec.is_weak or scales.is_void.any()
+    if not (spec.cost.is_private and is_unknown):
+        variances = descent_steps.times(np.square(white.root), descent.variances)
+        noise_stds = units * np.hypot(np.sqrt(variances)[: spec.n_features], shortened)
+    bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
+    return Estimate(part, coef, intercept, bounds, noise_stds, at_bound or of_fit)
 
 
 def _calibrated(
-    spec: LeastSquaresSpec,
-    plan: LeastSquaresReleases,
-    whitened: WhitenedRecords,
-    responses: Targets,
-    descent: Descent,
-    budget: PrivacyBudget,
-    off_center: float,
+    release: Release | None, whitened: WhitenedRecords, descent: Descent, budget: PrivacyBudget
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Shorten predictions toward their mean by a released factor, and add the mean error.
 
@@ -192,13 +190,11 @@ def _calibrated(
     are shortened beyond what their noise explains; and why the predictions may be no better than
     the mean, or "".
     """
-    white = whitened.white
+    spec, white = whitened.spec, whitened.white
     weights, shortened = descent_steps.times(white.root, descent.weights), np.zeros(spec.n_features)
-    if plan.calibration is None:
+    if release is None:
         return weights, shortened, ""
-    calibration = descent_steps.calibrate(
-        plan.calibration, descent, whitened, responses, spec, budget, off_center
-    )
+    calibration = descent_steps.calibrate(release, descent, whitened, budget)
     factor, is_doubtful, by_chance = calibration.factor, calibration.is_doubtful, False
     slopes, constant = weights[: spec.n_features], weights[spec.n_features :]
     if not spec.is_weak:
@@ -215,35 +211,3 @@ def _calibrated(
     constant = factor * constant + ((1 - factor) * mean + calibration.mean)
     doubt = MOSTLY_NOISE if is_doubtful else _BY_CHANCE if by_chance else ""
     return np.append(factor * slopes, constant), shortened, doubt
-
-
-def _in_units(
-    spec: LeastSquaresSpec, weights: np.ndarray, scaling: Scaling, scale: ResponseScale
-) -> tuple[np.ndarray, float]:
-    """Return coefficients and intercept in units of the data."""
-    coef, intercept = scale.size * scaling.multiplier * weights[: spec.n_features], scale.center
-    if spec.fit_intercept:
-        intercept += scale.size * float(weights[-1])
-    if scaling.center is not None:
-        intercept -= float(coef @ scaling.center)
-    return coef, intercept
-
-
-def _noise_stds(
-    spec: LeastSquaresSpec,
-    scales: Scales,
-    whitening: Whitening,
-    descent: Descent,
-    shortened: np.ndarray,
-    units: np.ndarray,
-) -> np.ndarray | None:
-    """Return the standard deviations of the noise of coefficients; None if these are unknown.
-
-    They are unknown if the signal is weak, as the calibration then changes the noise, and if noise
-    hides directions or features.
-    """
-    is_known = not whitening.is_hidden.any() and not spec.is_weak and not scales.is_void.any()
-    if spec.cost.is_private and not is_known:
-        return None
-    variances = descent_steps.times(np.square(whitening.root), descent.variances)
-    return units * np.hypot(np.sqrt(variances)[: spec.n_features], shortened)

@@ -173,12 +173,12 @@ def release_response_scale(
     Without an intercept, the center is 0. Return the records with scaled responses, and the scale.
     """
     responses = view.responses.mapped(partial(bounded, bound=bound))
-    facts, scale = (view.n_rows, view.n_jobs, view.people), ResponseScale(0.0, 1.0)
+    scale = ResponseScale(0.0, 1.0)
     if plan.center:
-        scale = ResponseScale(median_of_responses(plan.center, responses, budget, *facts), 1.0)
+        scale = ResponseScale(median_of_responses(plan.center, responses, budget, view), 1.0)
     if plan.spread is not None:
         centered = responses.mapped(partial(in_scale, scale=scale))
-        counts, farthest = count_responses(centered, *facts[1:]), bound + abs(scale.center)
+        counts, farthest = count_responses(centered, view), bound + abs(scale.center)
         spread = release_spread(plan.spread, counts, budget, farthest, view.n_rows)
         if spread.is_guess:
             budget.warnings.append(f"{GUESSED_SPREAD} responses.")

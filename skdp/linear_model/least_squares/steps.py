@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import Calibration, calibration_of, calibration_products
 from skdp.linear_model._weighted_rows import joint_gram, noise_in_mean, whitened_norms
 from skdp.linear_model.least_squares import plan as squares_plan
-from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
+from skdp.linear_model.least_squares.plan import LeastSquaresSpec
 from skdp.linear_model.least_squares.records import Records, Scaling
 from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
@@ -74,16 +75,9 @@ def times(root: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def release_whitening(
-    spec: LeastSquaresSpec,
-    plan: LeastSquaresReleases,
-    records: Records,
-    scaling: Scaling,
-    scales: Scales,
-    budget: PrivacyBudget,
+    spec: LeastSquaresSpec, release: Release, records: Records, budget: PrivacyBudget
 ) -> Whitening:
-    """Release the moment of rows and responses, if it is planned; return the map that whitens."""
-    if plan.moment is None:
-        return without_moment(scaling, scales)
+    """Release the moment of rows and responses; return the map that whitens the rows."""
     # Responses are one more column, with a weight by which they are at most half of the row norm.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
@@ -95,7 +89,7 @@ def release_whitening(
         return joint_gram(block, weighted[:, np.newaxis])
 
     total = records.map_sum(_joint_moment, (spec.n_free + 1) ** 2)
-    noisy, noise_std = budget.release(plan.moment, total)
+    noisy, noise_std = budget.release(release, total)
     return whitening_of(noisy / spec.n_units, noise_std / spec.n_units, weight)
 
 
@@ -174,8 +168,11 @@ class WhitenedRecords:
     are 0. Rows in parts must round as rows in memory do, or a seed would give other noise.
     """
 
-    view: Rows
+    spec: LeastSquaresSpec
     white: Whitening
+    responses: Targets  # without their weights
+    off_center: float  # fraction of the responses that differ from their median
+    view: Rows
     weighted_values: Kernel
 
     def gradient(
@@ -221,14 +218,18 @@ class WhitenedRecords:
         return predicted, is_null | ~np.isfinite(predicted)
 
 
-def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
+def whitened(
+    spec: LeastSquaresSpec, view: Records, white: Whitening, off_center: float
+) -> WhitenedRecords:
     """Compute clip weights, weighted responses and norms, in a pass that costs O(n d^2).
 
     Rows that are read anew in each step may change, so that each step computes the values again.
     Rows that the fit has copied are multiplied by their clip weights in place.
     """
     largest = float(np.sqrt(white.squares().max()))
-    clip_norm = _CLIP_NORM * loosening * white.size if view.bound < NO_CLIPPING else math.inf
+    is_clipped = view.bound < NO_CLIPPING
+    clip_norm = _CLIP_NORM * spec.loosening * white.size if is_clipped else math.inf
+    made_of = partial(WhitenedRecords, spec, white, view.responses, off_center)
 
     def _weighted_values(rows: slice, block: Block) -> list[np.ndarray]:
         """Return clip weights, weighted responses and norms of whitened rows; 0 for null ones."""
@@ -245,17 +246,15 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         return plain.with_sample_weight(block.sample_weight), *values
 
     if not view.source.is_repeatable:
-        return WhitenedRecords(
-            view, white, lambda rows, block: _reweighted(block, _weighted_values(rows, block))
-        )
+        return made_of(view, lambda rows, block: _reweighted(block, _weighted_values(rows, block)))
     known = view.map_sum(lambda rows, block: tuple(map(PerRow, _weighted_values(rows, block))), 0)
     if view.scaling is not None:
-        return WhitenedRecords(
-            view, white, lambda rows, block: _reweighted(block, [*map(itemgetter(rows), known)])
+        return made_of(
+            view, lambda rows, block: _reweighted(block, [*map(itemgetter(rows), known)])
         )
     made = _multiplied(view.source.X, known[0], in_place=True)
     plain = Rows(Source(made, like=view.source), view.n_jobs, people=view.people)
-    return WhitenedRecords(plain, white, lambda rows, block: (block, *map(itemgetter(rows), known)))
+    return made_of(plain, lambda rows, block: (block, *map(itemgetter(rows), known)))
 
 
 def _multiplied(rows: Any, weights: np.ndarray, *, in_place: bool = False) -> Any:
@@ -338,18 +337,10 @@ class Descent(NamedTuple):
     gain: float
 
 
-def descend(
-    spec: LeastSquaresSpec,
-    plan: AnyOf,
-    records: WhitenedRecords,
-    budget: PrivacyBudget,
-    off_center: float,
-) -> Descent:
-    """Take all gradient steps: of the longer branch if it is planned and noise hides variances.
-
-    `off_center` is the fraction of the responses that differ from their median.
-    """
-    white, n_units, is_private = records.white, spec.n_units, spec.cost.is_private
+def descend(plan: AnyOf, records: WhitenedRecords, budget: PrivacyBudget) -> Descent:
+    """Take all gradient steps: of the longer branch if it is planned and noise hides variances."""
+    spec, white = records.spec, records.white
+    n_units, is_private = spec.n_units, spec.cost.is_private
     usual, *longer = plan.branches
     steps = longer[0] if longer and white.is_hidden.any() else usual
     rounding, mean_noise = _rounding(spec, white), 0.0
@@ -378,7 +369,7 @@ def descend(
         unclipped.append(level.unclipped)
         if step.sizes is not None:
             counts, counts_std = budget.release(step.sizes, sizes)
-            rare = off_center, white.size**2
+            rare = records.off_center, white.size**2
             level = level_from(counts, counts_std, n_units, mean_noise, level, rare)
     n_steps, half = len(steps), len(steps) // 2
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread / curvature
@@ -433,32 +424,27 @@ def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> f
 
 
 def calibrate(
-    release: Release,
-    descent: Descent,
-    records: WhitenedRecords,
-    responses: Targets,
-    spec: LeastSquaresSpec,
-    budget: PrivacyBudget,
-    off_center: float,
+    release: Release, descent: Descent, records: WhitenedRecords, budget: PrivacyBudget
 ) -> Calibration:
     """Release how predictions and responses agree, both minus the mean prediction.
 
     Callers add the mean error of the result to the intercept.
     """
-    white, weights, has_one = records.white, descent.weights, spec.fit_intercept
+    spec, white, weights = records.spec, records.white, descent.weights
     slopes, bounds = times(white.root, weights), spec.calibrated
-    mean = white.mean_of(weights) if has_one else 0.0
-    slopes[len(slopes) - has_one :] -= mean
+    mean = white.mean_of(weights) if spec.fit_intercept else 0.0
+    slopes[spec.n_features :] -= mean
     noise = math.sqrt(float(white.spread @ descent.variances))
     size = math.sqrt(max(float(white.spread @ weights**2) - mean**2, noise**2)) or 1.0
 
     def _products(rows: slice, block: Block) -> np.ndarray:
         """Sum the calibration products of a block; null records add 0."""
         predicted, is_null = records.predicted(rows, block, slopes)
-        products = calibration_products(predicted, responses[rows] - mean, size, bounds)
+        true = records.responses[rows] - mean
+        products = calibration_products(predicted, true, size, bounds)
         products[is_null] = 0.0
         return np.asarray(block.times_sample_weight(products).sum(axis=0))
 
     sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
     means, noise_std = sums / spec.n_units, noise_std / spec.n_units
-    return calibration_of(means, noise_std, size, noise, off_center, bounds)
+    return calibration_of(means, noise_std, size, noise, records.off_center, bounds)

@@ -17,7 +17,7 @@ from skdp.linear_model._descent import Calibration, DescentStep
 from skdp.linear_model.low_rank import records as trace_records
 from skdp.linear_model.low_rank.records import Records, Spread, Vectors, products
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.clipping import NO_CLIPPING
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 
 # ------------------------------
 # Sums of clipped gradients of the squared loss, for each privacy unit.
@@ -68,13 +68,36 @@ class RecordClipping:
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
     ) -> float:
-        """Release the curvature of the clipped loss along a released gradient."""
+        r"""Release the curvature of the clipped loss along a released gradient.
+
+        For matrices :math:`Z_i` and a direction P of length 1, it is the mean of :math:`w_i \langle
+        P, Z_i \rangle^2`, where :math:`w_i` is the clip weight of the gradient. As no bound of
+        these numbers is known, a fit releases a histogram of their sizes or, without noise, their
+        sum.
+        """
         assert plan is not None
+        in_bins, design = budget.is_private, self.records.design
         vectors = self._vectors(gradient.point, gradient.offset, gradient.whitening)
-        along, design = gradient.unit_step(self.records.intercept), self.records.design
-        return trace_records.release_curvature(
-            plan, design, vectors, along, level, gradient.unclipped, budget
-        )
+        direction, shift = gradient.unit_step(self.records.intercept)
+
+        def _curvatures(rows: slice, matrices: Matrices) -> np.ndarray:
+            coordinates, factors = vectors(rows, matrices)
+            coordinates.multiply(factors)
+            norms = coordinates.norms()
+            inner = matrices.tangent(direction, 0.0)[1] + shift
+            curvatures = clip_weights(norms, level, coordinates.size) * inner**2
+            usable = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
+            if in_bins:
+                return trace_records.count_by_power(usable, matrices.sample_weight)
+            return np.array([np.nansum(matrices.times_sample_weight(usable))])
+
+        counts = design.map_sum(_curvatures, trace_records.N_POWERS if in_bins else 1)
+        if not in_bins:
+            # The curvature is 0 along a gradient of 0, as for constant responses: 1 replaces it.
+            return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
+        noisy, noise_std = budget.release(plan, counts[np.newaxis])
+        fractions, noise_std = noisy[0] / design.n_records, noise_std / design.n_records
+        return trace_records.mean_curvature(fractions, noise_std, gradient.unclipped)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         total, n_unclipped = trace_records.clipped_sum(self.records.design, vectors, level, size)
@@ -127,9 +150,16 @@ class ResponseClipping(RecordClipping):
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
     ) -> float:
-        """Compute the curvature along a released gradient from the matrices, which are public."""
-        along, design = gradient.unit_step(self.records.intercept), self.records.design
-        return trace_records.public_curvature(design, along, self._weights, gradient.unclipped)
+        """Compute the curvature along a released gradient from the matrices, which are public.
+
+        At clipped residuals the loss is linear, but they count with half of their curvature.
+        """
+        design, (direction, shift) = self.records.design, gradient.unit_step(self.records.intercept)
+        inner = design.inner(direction) + shift
+        inner[(self._weights == 0) | ~np.isfinite(inner)] = 0.0
+        unclipped = max(gradient.unclipped, trace_records.LEAST_UNCLIPPED)
+        curvature = float(self._weights @ inner**2) / design.n_records
+        return max(curvature * (1 + unclipped) / 2, trace_records.LEAST_CURVATURE * unclipped)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         """Sum tangent vectors times public weights and clipped residuals; count unclipped ones."""

@@ -37,18 +37,12 @@ class Transform:
 
     center: np.ndarray | None = None  # C; None for 0
     multiplier: Any = 1.0  # S: a number or, for rows of features, one for each entry
-    row_map: np.ndarray | None = None  # A, symmetric, or its diagonal; None for the identity
-    column_map: np.ndarray | None = None  # B, symmetric, or its diagonal; None for the identity
+    maps: trace_records.Maps = (None, None)  # A and B
     least_variance: float = 1.0  # estimated, of fitted matrices along any direction
     are_rare: bool = False  # whether most features have one value in most records
     largest: np.ndarray | None = None  # sizes to which entries of (X - C) * S are clipped
     # Of all entries of fitted matrices, if it is public; None also for the identity.
     covariance: np.ndarray | None = None
-
-    @property
-    def maps(self) -> trace_records.Maps:
-        """The matrices that map rows and columns of a design; None leaves them as they are."""
-        return [self.row_map, self.column_map]
 
     def mapped(self, records: Records) -> Records:
         """Apply the maps of rows and of columns to records that are centered and scaled already."""
@@ -58,7 +52,7 @@ class Transform:
         """Return the estimate with coefficients and intercept for the matrices as passed to fit."""
         point = estimate.point
         # As A and B are symmetric, coefficients M of A Z B are coefficients A M B of Z.
-        left, right = _mapped(self.row_map, point.left), _mapped(self.column_map, point.right)
+        left, right = map(_mapped, self.maps, (point.left, point.right))
         values = point.values
         if np.ndim(self.multiplier) == 0:
             values = values * self.multiplier
@@ -85,13 +79,19 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
-def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
-    """Return the map that whitens rows and columns, given the covariance of all entries."""
+def mapped_by(covariances: trace_records.Maps, shape: tuple[int, int]) -> Transform:
+    """Return the map that whitens by public covariances, of rows and columns or of all entries."""
+    if len(covariances) == 2:
+        return Transform(
+            maps=[None if side is None else inverse_root(side) for side in covariances]
+        )
+    (covariance,) = covariances
+    assert covariance is not None
     by_places, n_columns = covariance.reshape(*shape, *shape), shape[1]
     row_map = inverse_root(np.einsum("ijkj->ik", by_places) / n_columns)
     column_map = inverse_root(np.einsum("ijil->jl", by_places) * n_columns / np.trace(covariance))
     both = np.kron(row_map, column_map)
-    return Transform(row_map=row_map, column_map=column_map, covariance=both @ covariance @ both)
+    return Transform(maps=(row_map, column_map), covariance=both @ covariance @ both)
 
 
 # ------------------------------
@@ -334,18 +334,26 @@ def solve_trace(
     center, bounded = 0.0, partial(descents.bounded, bound=spec.response_bound)
     responses, design = view.responses.mapped(bounded), view.design
     if plan.response_center:
-        center = descents.median_of_responses(
-            plan.response_center, responses, budget, spec.n_units, design.n_jobs, design.people
-        )
+        center = descents.median_of_responses(plan.response_center, responses, budget, design)
         responses = view.responses.mapped(partial(bounded, center=center))
-    branch, scaled, transform = plan.branches.branches[0], design, _public_transform(spec)
+    branch, scaled, transform = plan.branches.branches[0], design, Transform()
     if spec.covariance == "private":
         scales, branch = _scales(spec, plan, design, responses, budget)
-        transform, scaled = _whitened(spec, branch, scales, design, responses, budget)
+        scaled = replace(
+            design, center=scales.center, multiplier=scales.multiplier, largest=scales.largest
+        )
+        # A private fit takes many steps, so a scaled copy of the matrices saves time.
+        scaled = scaled.cached() if spec.cost.is_private else scaled
+        maps, least = trace_records.release_whitening(
+            branch.covariances, scaled, responses, budget, covariance_bound(spec)
+        )
+        transform = replace(scales, maps=maps, least_variance=least)
+    elif not isinstance(spec.covariance, str):
+        transform = mapped_by(spec.covariance, spec.matrix_shape)
     # Without noise, an infinite spread of the responses stands for no clipping.
     spread, farthest = Spread(math.inf), spec.response_bound + abs(center)
     if branch.response_spread is not None:
-        counts = trace_records.count_responses(responses, design.n_jobs, design.people)
+        counts = trace_records.count_responses(responses, design)
         spread = trace_records.release_spread(
             branch.response_spread, counts, budget, farthest, spec.n_units
         )
@@ -367,35 +375,6 @@ def solve_trace(
         warnings=at_bound or (*estimate.warnings, *about_fit),
         bounds=bounds_of(transform.center, transform.multiplier, transform.largest),
     )
-
-
-def _public_transform(spec: TraceSpec) -> Transform:
-    """Return the map that whitens matrices by a public covariance, or the identity."""
-    if isinstance(spec.covariance, str):
-        return Transform()
-    if len(spec.covariance) == 1 and spec.covariance[0] is not None:
-        return mapped_by(spec.covariance[0], spec.matrix_shape)
-    maps = [None if side is None else inverse_root(side) for side in spec.covariance]
-    return Transform(row_map=maps[0], column_map=maps[1])
-
-
-def _whitened(
-    spec: TraceSpec,
-    plan: FittedReleases,
-    scales: Transform,
-    design: Design,
-    responses: Targets,
-    budget: PrivacyBudget,
-) -> tuple[Transform, Design]:
-    """Add released maps of rows and columns to `scales`; return them, and the scaled matrices."""
-    view = replace(
-        design, multiplier=scales.multiplier, center=scales.center, largest=scales.largest
-    )
-    # A private fit takes many steps, so a scaled copy of the matrices saves time.
-    view = view.cached() if spec.cost.is_private else view
-    bound = covariance_bound(spec)
-    maps, least = trace_records.release_whitening(plan.covariances, view, responses, budget, bound)
-    return replace(scales, row_map=maps[0], column_map=maps[1], least_variance=least), view
 
 
 def _scales(
@@ -439,15 +418,14 @@ def _released_center(
     """
     usual, centered = plan.branches.branches
     assert plan.first_center is not None
-    release = partial(
-        trace_records.release_center, design=design, responses=responses, budget=budget
-    )
-    center, norm = release(plan.first_center, center=np.zeros(design.matrix_shape))
+    design = replace(design, center=np.zeros(design.matrix_shape))
+    release = partial(trace_records.release_center, responses=responses, budget=budget)
+    center, norm = release(plan.first_center, design)
     size = math.sqrt(design.n_entries)
     if float(np.linalg.norm(center)) <= _FAR * norm:
         return Transform(center if center.any() else None, size / norm), usual
     for releases in centered.centers:
-        center = center + release(releases, center=center)[0]
+        center = center + release(releases, replace(design, center=center))[0]
     norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
     return Transform(center, size / norm), centered
 
@@ -491,10 +469,7 @@ class _Fit:
         residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         size, are_noise = math.inf, False
         if plan.last_spread is not None:
-            design = records.design
-            counts = trace_records.count_responses(
-                residuals.responses, design.n_jobs, design.people
-            )
+            counts = trace_records.count_responses(residuals.responses, records.design)
             last = trace_records.release_spread(
                 plan.last_spread, counts, budget, self.farthest, self.spec.n_units
             )

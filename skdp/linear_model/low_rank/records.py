@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
-from skdp.data.people import People, sample_weight_of
+from skdp.data.people import sample_weight_of
 from skdp.data.reduce import map_sum
 from skdp.linalg.matrices import Coordinates, FixedRank, Matrices, project_coordinates
 from skdp.linalg.norms import GridCounts, bin_counts
@@ -198,15 +198,13 @@ class Spread:
         return self.size * math.sqrt(self.fraction_off_center)
 
 
-def count_responses(
-    responses: Targets, n_jobs: int | None = None, people: People | None = None
-) -> np.ndarray:
-    """Count responses by the power of two nearest to their size."""
+def count_responses(responses: Targets, view: Any) -> np.ndarray:
+    """Count the responses of a view's rows by the power of two nearest to their size."""
 
     def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
-        return count_by_power(values[:, 0], sample_weight_of(people, rows))
+        return count_by_power(values[:, 0], sample_weight_of(view.people, rows))
 
-    return np.asarray(map_sum(responses, _kernel, N_POWERS, n_jobs))
+    return np.asarray(map_sum(responses, _kernel, N_POWERS, view.n_jobs))
 
 
 def release_spread(
@@ -301,8 +299,9 @@ def release_norm(
 # ------------------------------
 # Released covariances of rows and of columns, which whiten the matrices.
 
-# Symmetric maps of the rows and of the columns of matrices; None is the identity.
-Maps = list[np.ndarray | None]
+# Symmetric maps of the rows and of the columns of matrices, or their diagonals; None is the
+# identity.
+Maps = Sequence[np.ndarray | None]
 
 # Gradient steps converge even if the curvature of the loss is this many times its estimate. Not
 # studied.
@@ -324,7 +323,7 @@ def release_whitening(
     alone, as a full map would make them dense. Without a `plan`, matrices are public, and moments
     are exact, but without outliers.
     """
-    maps, least_variance, n_records = Maps([None, None]), 1.0, design.n_records
+    maps, least_variance, n_records = list[np.ndarray | None]([None, None]), 1.0, design.n_records
     if not plan:
         is_inlier, bound = inlier_mask(design), NO_CLIPPING
         responses = Targets.of(np.where(is_inlier, 0.0, np.nan))
@@ -408,23 +407,18 @@ _CERTAIN = 3.0  # not tuned
 
 
 def release_center(
-    plan: tuple[Search, Release],
-    design: Design,
-    center: np.ndarray,
-    responses: Targets,
-    budget: PrivacyBudget,
+    plan: tuple[Search, Release], design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
-    """Release the mean difference of matrices from a center, and the median norm of differences.
+    """Release the mean of centered matrices, and their median norm.
 
     The noise of the mean is proportional to this norm, which is large if the center is far off. So
     a fit releases several centers, each around the last one.
     """
-    view = replace(design, center=center)
-    norm = release_norm(plan[0], view, responses, budget)
+    norm = release_norm(plan[0], design, responses, budget)
     level = _CENTER_CLIP * norm if budget.is_private else NO_CLIPPING
     ones = responses.mapped(lambda values: np.where(np.isnan(values), np.nan, 1.0))
-    total, _ = clipped_sum(view, partial(products, responses=ones), level, design.n_entries)
-    released, noise_std = budget.release(plan[1], total, level, rounding=view.rounding)
+    total, _ = clipped_sum(design, partial(products, responses=ones), level, design.n_entries)
+    released, noise_std = budget.release(plan[1], total, level, rounding=design.rounding)
     mean = released.reshape(design.matrix_shape) / design.n_records
     return visible_mean(mean, noise_std / design.n_records), norm
 
@@ -481,52 +475,16 @@ _MEAN_IN_BIN = 1.06  # not tuned
 # below, as lower bins hardly matter. Not studied beyond digits, sensors and independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 # For uncorrelated entries of variance 1, the curvature of the clipped loss is the fraction of
-# unclipped gradients. Any curvature is assumed to be at least `_LEAST_CURVATURE` times this
-# fraction, which counts as `_LEAST_UNCLIPPED` if it is smaller.
-_LEAST_CURVATURE, _LEAST_UNCLIPPED = 0.8, 0.1  # not studied
+# unclipped gradients. Any curvature is assumed to be at least `LEAST_CURVATURE` times this
+# fraction, which counts as `LEAST_UNCLIPPED` if it is smaller.
+LEAST_CURVATURE, LEAST_UNCLIPPED = 0.8, 0.1  # not studied
 
 
-def release_curvature(
-    plan: Release,
-    design: Design,
-    vectors: Vectors,
-    along: tuple[FixedRank, float],
-    level: float,
-    unclipped: float,
-    budget: PrivacyBudget,
-) -> float:
-    r"""Release the curvature of the clipped loss along a direction of length 1.
-
-    For matrices :math:`Z_i` and a direction P, the curvature is the mean of :math:`w_i \langle P,
-    Z_i \rangle^2`, where :math:`w_i` is the clip weight of the gradient. As no bound of these
-    numbers is known, a fit releases a histogram of their sizes or, without noise, their sum.
-    """
-    in_bins, (direction, shift) = budget.is_private, along
-
-    def _curvatures(rows: slice, matrices: Matrices) -> np.ndarray:
-        coordinates, factors = vectors(rows, matrices)
-        coordinates.multiply(factors)
-        norms = coordinates.norms()
-        inner = matrices.tangent(direction, 0.0)[1] + shift
-        curvatures = clip_weights(norms, level, coordinates.size) * inner**2
-        usable = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
-        if in_bins:
-            return count_by_power(usable, matrices.sample_weight)
-        return np.array([np.nansum(matrices.times_sample_weight(usable))])
-
-    counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
-    if not in_bins:
-        # The curvature is 0 along a gradient of 0, as for constant responses: 1 replaces it.
-        return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
-    noisy, noise_std = budget.release(plan, counts[np.newaxis])
-    return _mean_curvature(noisy[0] / design.n_records, noise_std / design.n_records, unclipped)
-
-
-def _mean_curvature(fractions: np.ndarray, noise_std: float, unclipped: float) -> float:
+def mean_curvature(fractions: np.ndarray, noise_std: float, unclipped: float) -> float:
     """Estimate the mean curvature of the records from a noisy histogram."""
     fractions, powers = fractions[_CURVATURES], POWERS[_CURVATURES]
-    least = _LEAST_CURVATURE * max(unclipped, _LEAST_UNCLIPPED)
-    expected = least / _LEAST_CURVATURE
+    least = LEAST_CURVATURE * max(unclipped, LEAST_UNCLIPPED)
+    expected = least / LEAST_CURVATURE
     is_high = fractions > _PAIR * noise_std
     is_filled = is_high & np.append(False, is_high[:-1]) | (fractions > _ALONE * noise_std)
     if not is_filled.any():
@@ -539,21 +497,6 @@ def _mean_curvature(fractions: np.ndarray, noise_std: float, unclipped: float) -
     variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers @ powers)
     excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
     return max(expected + excess, least)
-
-
-def public_curvature(
-    design: Design, along: tuple[FixedRank, float], weights: np.ndarray, unclipped: float
-) -> float:
-    """Compute the curvature of the clipped loss along a direction, from public matrices.
-
-    `unclipped` is the fraction of unclipped residuals. At clipped residuals the loss is linear, but
-    they count with half of their curvature.
-    """
-    inner = design.inner(along[0]) + along[1]
-    inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
-    unclipped = max(unclipped, _LEAST_UNCLIPPED)
-    curvature = float(weights @ inner**2) / design.n_records
-    return max(curvature * (1 + unclipped) / 2, _LEAST_CURVATURE * unclipped)
 
 
 # ------------------------------

@@ -9,6 +9,8 @@ import numpy as np
 from scipy.special import fdtri, ndtri
 
 from skdp.data.parts import Targets
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import aligned, row_norms, row_squares
 from skdp.linear_model._descent import clipped_fraction, median_of_responses
@@ -184,7 +186,8 @@ def release_response_center(
     """Release the median, or the mean, of users' mean responses; set a mean of noise to 0."""
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
-        return median_of_responses(plan, Targets.of(means), budget, len(means))
+        view = Rows(as_source(means[:, np.newaxis]))
+        return median_of_responses(plan, Targets.of(means), budget, view)
     level = plans.release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
     total = plans.clipped_sum(means[:, np.newaxis], level)[0]
     released, noise_std = _release_mean(plan.total, total, level, users, budget)
