@@ -64,8 +64,6 @@ class TraceClassSpec(LogisticSpec):
     matrix_shape: tuple[int, int]
     rank: int
 
-    begins_with_total: ClassVar[bool] = True
-
     @property
     def fewer(self) -> str:  # type: ignore[override]
         """Name the parameters that reduce the noise, for warnings."""
@@ -179,7 +177,8 @@ def solve_trace_classes(
     # Losses are computed from unclipped matrices: predictions clip scores, but not matrices.
     view = clipped(view, NO_CLIPPING)
     scores = _scores_of(spec, plan, view, *fitted, odds, entry_size, budget)
-    factor, gain = release_factor(spec, plan.losses, view, scores, std, budget)
+    scores = replace(scores, fraction_std=std)
+    factor, gain = release_factor(spec, plan.losses, view, scores, budget)
     warnings: tuple[str, ...] = ()
     if gain < logistic_fit.CLEAR_GAIN and noise_of_mean > _MOST_NOISE * norm:
         warnings = (_HIDDEN,)
@@ -258,8 +257,10 @@ def _release_bound(
 
     The clipping norm exceeds a released median, and equals a norm that is given or guessed.
     """
-    norm = logistic_fit.release_norm(spec, release, view, budget, quantile=0.5)
-    return norm, norm if release is None else logistic_plan.level_factor(spec) * norm
+    if release is None:
+        return (logistic_plan.clip_norm(spec),) * 2
+    norm = logistic_fit.release_norm(release, view, budget, q=0.5)
+    return norm, logistic_plan.level_factor(spec) * norm
 
 
 def _descend(
@@ -405,8 +406,8 @@ class DPTraceClassifier(PrivateClassifier):  # numpydoc ignore=PR02
     their mean, the norms of centered matrices, the start, once in each of 8 to 100 steps, whose
     number is public, twice for the scores, and for their losses. Time is O(n d1 d2 rank) a step,
     memory O(d1 d2). Rows in parts, of `RowBlocks.from_partitions`, are read once for the check, the
-    norms and the digest together. Without released norms that reading also gives the mean. Nothing
-    is stored per row. A row or label that is no longer valid when it is read again counts as null.
+    norms and the digest together. Nothing is stored per row. A row or label that is no longer valid
+    when it is read again counts as null.
 
     With ``epsilon=inf`` a fit takes 100 steps, which may end before the optimum.
 

@@ -81,7 +81,7 @@ def _loaded_in_every_pass(monkeypatch):
 @pytest.mark.parametrize("seed", [None, SEED])
 @pytest.mark.parametrize(
     ("kind", "row_norm", "n_more"),
-    [("dense", None, 3), ("csr", 2.0, 3), ("matrices", 2.0, 5), ("matrices", None, 7)],
+    [("dense", None, 3), ("csr", 2.0, 3), ("matrices", 2.0, 6), ("matrices", None, 7)],
 )
 def test_parts_are_read_so_often(kind, row_norm, n_more, seed, n_jobs):
     """Passes over the labels alone are no readings; the first part is looked at once more."""

@@ -29,7 +29,7 @@ from skdp.linear_model.logistic.plan import (
 from skdp.linear_model.logistic.scores import Path, PriorPart, Scores, std_errors
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Plan, PrivacyBudget, Release
-from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped
 from skdp.privacy.releases import Search, warnings_for_ends
 
 # ------------------------------
@@ -421,15 +421,11 @@ def read_once(
 ) -> tuple[LabeledRows, bytes | None]:
     """Read all rows once, before any release; refuse NaN and infinity.
 
-    The same pass computes what the first release needs: counts of the norms of rows or, if the fit
-    releases no norm but begins with the sum of the rows, this sum. Return the rows, with these
-    results in their cache, and their hash, if the noise is seeded.
+    The same pass counts the norms of rows, if the fit releases a norm. Return the rows, with these
+    counts in their cache, and their hash, if the noise is seeded.
     """
-    is_counted, bound = logistic_plan.plan_norm(spec) is not None, clip_norm(spec)
-    is_summed = spec.begins_with_total and not is_counted
-    first = (bound, weighting_to(bound, view.n_features)) if is_summed else None
-    grid = _ENDS if is_counted else None
-    rows, digest = open_rows(view, is_seeded=is_seeded, needs_signs=False, first=first, grid=grid)
+    grid = None if logistic_plan.plan_norm(spec) is None else _ENDS
+    rows, digest = open_rows(view, is_seeded=is_seeded, needs_signs=False, first=None, grid=grid)
     if rows.cache.n_not_finite:
         raise not_finite_error(rows.source, rows.n_jobs)
     return replace(view, cache=rows.cache), digest
@@ -445,7 +441,9 @@ def solve_logistic(
     assert plan.moment is not None
     assert plan.losses is not None
     beyond = clipped_fraction(spec.n_units * spec.cost.mu, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
-    row_norm = release_norm(spec, plan.norm, view, budget, quantile=1 - beyond)
+    row_norm = clip_norm(spec)
+    if plan.norm is not None:
+        row_norm = release_norm(plan.norm, view, budget, q=1 - beyond)
     # Losses are computed from unclipped rows, as predictions are, which clip only the scores.
     unclipped, view = clipped(view, NO_CLIPPING), clipped(view, row_norm)
     counted = None if plan.counts is None else _fractions(plan.counts, spec, unclipped, budget)
@@ -465,13 +463,11 @@ def solve_logistic(
     farthest = math.inf
     if spec.prior is None:
         farthest = _FARTHEST[spec.n_columns > 1] * scores.size / math.sqrt(spec.n_columns)
-    scores = replace(scores, base=prior.on_rows, farthest=farthest)
+    scores = replace(scores, base=prior.on_rows, farthest=farthest, fraction_std=fraction_std)
     if plan.norm is not None and row_norm == logistic_plan.NORMS[0]:
         # No row differs from 0, so all slopes become 0.
         scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
-    factor, gain = logistic_scores.release_factor(
-        spec, plan.losses, unclipped, scores, fraction_std, budget
-    )
+    factor, gain = logistic_scores.release_factor(spec, plan.losses, unclipped, scores, budget)
     gain += prior.gain
     is_sure = gain >= SURE_GAIN or (gain >= _SURE_WITH and scores.noise <= _LITTLE_NOISE)
     warnings = tuple(warnings_for_fit(spec, whitening, fractions, gain, is_sure=is_sure))
@@ -528,41 +524,30 @@ def _fractions(
     return counts / spec.n_units, noise_std / spec.n_units
 
 
-def release_norm(
-    spec: LogisticSpec,
-    release: Release | None,
-    view: LabeledRows,
-    budget: PrivacyBudget,
-    *,
-    quantile: float,
-) -> float:
-    """Return the clipping norm of rows, which is given, guessed or released.
+def release_norm(release: Release, view: LabeledRows, budget: PrivacyBudget, q: float) -> float:
+    """Release a clipping norm of rows near the quantile q of their norms.
 
-    A released norm is near the wanted quantile of the norms of rows. The exponential mechanism
-    chooses it or, if several owners hold the rows, a search by noisy counts.
+    The exponential mechanism chooses it or, if several owners hold the rows, a search by noisy
+    counts.
     """
-    if release is None:
-        return clip_norm(spec)
     counts = view.counted_norms(_ENDS)
     if isinstance(release, Search):
-        return budget.quantile(release, counts._replace(grid=logistic_plan.NORMS), q=quantile)
-    chosen = choose_quantile(release, counts, budget, quantile)
+        return budget.quantile(release, counts._replace(grid=logistic_plan.NORMS), q=q)
+    chosen = choose_quantile(release, counts, budget, q)
     budget.warnings += warnings_for_ends(
         release.name, logistic_plan.NORMS[[chosen]], logistic_plan.NORMS, OTHER_UNITS_OF_X
     )
     return float(logistic_plan.NORMS[chosen])
 
 
-def choose_quantile(
-    release: Release, counts: GridCounts, budget: PrivacyBudget, quantile: float
-) -> int:
+def choose_quantile(release: Release, counts: GridCounts, budget: PrivacyBudget, q: float) -> int:
     """Choose the index of a grid point near a quantile, by the exponential mechanism.
 
     The quantile is that of all records. Null records are included, as only their sum with the
     others is public.
     """
     up_to = counts.up_to_points
-    wanted, below = quantile * counts.n_units, np.append(0, up_to[:-1])
+    wanted, below = q * counts.n_units, np.append(0, up_to[:-1])
     # The loss of a point is the number of records by which the point is too low, or by which the
     # point before it is too high. With losses from `up_to` alone, all points above many equal norms
     # would be as good as the lowest of these points.

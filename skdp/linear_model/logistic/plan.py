@@ -45,8 +45,6 @@ class LogisticSpec:
 
     #: What warnings advise to pass for less noise.
     fewer: ClassVar[str] = "fewer features"
-    #: Whether the fit releases the sum of the clipped rows first.
-    begins_with_total: ClassVar[bool] = False
 
     n_classes: int = field(init=False)
     # Number of columns of scores: one per class or, with two classes, log odds of the second class.
@@ -431,9 +429,22 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
         if pace.step * largest < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
     paces = paces[sum(pace.momentum <= least for pace in paces[1:]) :]
-    explained = explained_by_start(start, white)
-    excess = partial(_excess, spec, curvature, seen_spread(white, _MARGIN), explained)
-    return min(paces, key=excess).momentum
+    spread = seen_spread(white, _MARGIN)
+    total, clearest, hidden, started = explained_by_start(start, white)
+
+    def _excess(pace: Pace) -> float:
+        """Predict by how much the log loss after all steps exceeds its minimum, to second order."""
+        progress = _progress(curvature, pace)
+        # Weights of classes that rows separate well grow slowly.
+        unreached = _OF_GROWTH * max(clearest, total) ** _POWER / progress
+        # Along directions hidden by noise, the start is too short.
+        missing = (1 - started) * math.exp(-progress * started)
+        noise = (1 - total) * _loss_by_noise(curvature, spread, pace)
+        score_loss = hidden * missing**2 / 2 + noise
+        overfitting = progress * spread.sum() / spec.n_units
+        return float(unreached + (spec.n_classes - 1) * (score_loss + _OF_CHANCE * overfitting))
+
+    return min(paces, key=_excess).momentum
 
 
 def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, float, float, float]:
@@ -468,29 +479,6 @@ def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
     is_hidden = white.spread < 1
     total = max(_STD_OF_HIDDEN, white.spread[is_hidden].sum()) + margin
     return np.where(is_hidden, min(1.0, total / max(1, is_hidden.sum())), white.spread)
-
-
-def _excess(
-    spec: LogisticSpec,
-    curvature: float,
-    spread: np.ndarray,
-    explained: tuple[float, float, float, float],
-    pace: Pace,
-) -> float:
-    """Predict by how much the log loss after all steps exceeds its minimum, to second order.
-
-    `spread` has the variances of whitened rows; `explained` is the result of `explained_by_start`.
-    """
-    total, clearest, hidden, started = explained
-    progress = _progress(curvature, pace)
-    # Weights of classes that rows separate well grow slowly.
-    unreached = _OF_GROWTH * max(clearest, total) ** _POWER / progress
-    # Along directions hidden by noise, the start is too short.
-    missing = (1 - started) * math.exp(-progress * started)
-    noise = (1 - total) * _loss_by_noise(curvature, spread, pace)
-    score_loss = hidden * missing**2 / 2 + noise
-    overfitting = progress * spread.sum() / spec.n_units
-    return float(unreached + (spec.n_classes - 1) * (score_loss + _OF_CHANCE * overfitting))
 
 
 def _progress(curvature: float, pace: Pace) -> float:

@@ -81,6 +81,7 @@ class Scores:
     base: np.ndarray | float = 0.0  # weights of a prior, whose scores are added
     farthest: float = math.inf  # to which predictions clip x^T W - w
     hidden: float = 0.0  # estimated loss, divided by t times `size`, that clipping removes
+    fraction_std: float = 0.0  # standard deviation of the noise of the class frequencies
 
     def offsets(self, factor: float) -> np.ndarray:
         """Return the intercepts for scores multiplied by `factor`."""
@@ -120,20 +121,14 @@ def scores_of(
 
 
 def release_factor(
-    spec: LogisticSpec,
-    release: Release,
-    view: LabeledRows,
-    scores: Scores,
-    fraction_std: float,
-    budget: PrivacyBudget,
+    spec: LogisticSpec, release: Release, view: LabeledRows, scores: Scores, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the losses of the scores times each of `FACTORS`; return the best factor, and a gain.
 
     The gain is a lower bound of the loss that the model saves, relative to the loss of constant
-    predictions, the class frequencies. Noise of the frequencies, of standard deviation
-    `fraction_std`, adds to the loss. Released losses correct a guess, which is a parabola in the
-    factor t. All losses are divided by t times the size of the scores, so that the guess is linear
-    in t.
+    predictions, the class frequencies. Noise of the frequencies adds to the loss. Released losses
+    correct a guess, which is a parabola in the factor t. All losses are divided by t times the size
+    of the scores, so that the guess is linear in t.
     """
     kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
     total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))
@@ -161,7 +156,8 @@ def release_factor(
     losses = scores.size * factors * _between(estimate, factors, of_change**2 * noise_of_one)
     losses += scores.penalty * factors**2
     best = int(losses.argmin())
-    fraction_loss = fraction_std**2 * float(np.sum(1 / (fractions + fraction_std))) / 2
+    std = scores.fraction_std
+    fraction_loss = std**2 * float(np.sum(1 / (fractions + std))) / 2
     return float(factors[best]), (-float(losses[best]) - fraction_loss) / null_loss
 
 
@@ -216,7 +212,7 @@ def release_agreement(
     # of the intercepts are clipped.
     move = np.clip(move, -1 - size, 1 + size)
     scores = Scores(part * slopes, shift, constant, move, size, 0.0)
-    factor, gain = release_factor(spec, release, view, scores, 0.0, budget)
+    factor, gain = release_factor(spec, release, view, scores, budget)
     weight = min(1.0, factor) if gain > 0 else 0.0
     base = np.vstack([weight * part * white_slopes, np.zeros_like(constant)])
     on_rows = weight * np.vstack([part * slopes, -shift])

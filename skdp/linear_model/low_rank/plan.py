@@ -128,28 +128,23 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
     )
     before = center, features, first
     has_norm = is_private and features is None and first is None
-    branches = [_plan_fit(spec, before, has_norm=has_norm)]
+    branches = [_plan_fit(spec, before, _plan_norm(spec, 0) if has_norm else None)]
     if first is not None:
         rounds = range(1, len(_MEAN_SHARES)) if spec.cost.is_private else ()
         centers = tuple(_plan_round(spec, number) for number in rounds)
-        branches.append(_plan_fit(spec, before, centers, has_norm=True, has_center=True))
+        norm = _plan_norm(spec, len(centers) + 1)
+        branches.append(_plan_fit(spec, before, norm, centers))
     return TraceReleases(*before, AnyOf(tuple(branches)))
 
 
 def _plan_fit(
-    spec: TraceSpec,
-    before: tuple[Any, ...],
-    centers: tuple[CenterReleases, ...] = (),
-    *,
-    has_norm: bool,
-    has_center: bool = False,
+    spec: TraceSpec, before: Any, norm: Search | None, centers: tuple[CenterReleases, ...] = ()
 ) -> FittedReleases:
     """Plan the releases after the first mean: scales, a start, and steps.
 
-    The steps get the share that is left of the budget, also by the releases `before`. With
-    `has_center`, the means of `centers` refine the first mean.
+    The steps get the share that is left of the budget, also by the releases `before`. The means of
+    `centers` refine the first mean.
     """
-    norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
     sides = (0, 1) if spec.has_private_scales else ()
     covariances = tuple(_plan_covariance(side, spec) for side in sides)

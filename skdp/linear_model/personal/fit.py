@@ -473,14 +473,13 @@ def solve_personal(
     if plan.response_center:
         response_center = starts.release_response_center(plan.response_center, users, budget)
         users.shift_responses(response_center)
-    row_count = 1.0
+    levels = UserLevels()
     if plan.row_count is not None:
         point = budget.quantile(plan.row_count, users.map_users(attrgetter("counts")), q=0.5)
         # The median lies between this grid point and the one below, half of it.
-        row_count = max(point / np.sqrt(2), 1.0)
-    levels = UserLevels()
+        levels = UserLevels(row_count=max(point / np.sqrt(2), 1.0))
     if plan.user_levels:
-        levels = starts.release_user_levels(plan.user_levels, users, row_count, budget)
+        levels = starts.release_user_levels(plan.user_levels, users, levels.row_count, budget)
     for releases in plan.row_center:
         shift = starts.release_row_center(releases, users, budget)
         users.shift_rows(shift)
@@ -495,21 +494,16 @@ def solve_personal(
     if isinstance(plan.model, ClippedSum):
         start = starts.release_mean_model(spec, plan.model, users, budget)
     else:
-        start, head_warnings = _release_heads(spec, plan.model, users, row_count, levels, budget)
+        start, head_warnings = _release_heads(spec, plan.model, users, levels, budget)
         warnings += head_warnings
     return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)
 
 
 def _release_heads(
-    spec: PersonalSpec,
-    plan: HeadReleases,
-    users: Users,
-    row_count: float,
-    levels: UserLevels,
-    budget: PrivacyBudget,
+    spec: PersonalSpec, plan: HeadReleases, users: Users, levels: UserLevels, budget: PrivacyBudget
 ) -> tuple[Start, tuple[str, ...]]:
     """Release the representation and the prior of users' heads; return both, and warnings."""
-    fitted = starts.release_start(spec, plan, users, row_count, levels, budget)
+    fitted = starts.release_start(spec, plan, users, levels, budget)
     if isinstance(plan.steps, AltminReleases):
         fitted = alternate(plan.steps, fitted, users, budget)
     else:
@@ -518,7 +512,7 @@ def _release_heads(
     fitted = release_scales(plan.scales, fitted, users, budget)
     chosen = choose_prior(plan.prior_vote, fitted, rough, users, budget)
     prior = chosen.prior
-    has_intercepts = prior.intercept_variance * row_count > prior.noise_variance
+    has_intercepts = prior.intercept_variance * levels.row_count > prior.noise_variance
     if prior.noise_variance <= fitted.prior.noise_variance or has_intercepts:
         return chosen, ()
     # The vote chose a noise variance so large that heads are nearly 0.

@@ -231,10 +231,11 @@ _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
 @dataclass(frozen=True)
 class UserLevels:
-    """Variances of responses: of users' levels, and of responses of one user around the level."""
+    """Variances of responses, of users' levels and around a level; and a user's number of rows."""
 
     between: float = 0.0
     within: float = 1.0
+    row_count: float = 1.0  # typical number of rows of a user
 
     def of_users(self, batch: UserBatch) -> np.ndarray:
         """Estimate the level of each user: its mean response, shrunk by its sampling error."""
@@ -253,7 +254,7 @@ def release_user_levels(
     if row_count == 1:  # Only users with more rows show levels, and few have more.
         within_part = 1.0
     within = max(max(row_count, 2.0) * within_part * variance, _LEAST_RESPONSE_VARIANCE)
-    return UserLevels((1 - within_part) * variance, within)
+    return UserLevels((1 - within_part) * variance, within, row_count)
 
 
 def _means_and_parts(batch: UserBatch) -> np.ndarray:
@@ -404,12 +405,7 @@ def release_mean_model(
 
 
 def release_start(
-    spec: PersonalSpec,
-    plan: HeadReleases,
-    users: Users,
-    row_count: float,
-    levels: UserLevels,
-    budget: PrivacyBudget,
+    spec: PersonalSpec, plan: HeadReleases, users: Users, levels: UserLevels, budget: PrivacyBudget
 ) -> Start:
     r"""Release the prior to start from: a representation, variances and a mean model.
 
@@ -430,7 +426,9 @@ def release_start(
         release = plan.mean_products
         mean, error = _mean_of_products(spec, release, products, size, users, budget)
     moment = moment - _outer_of_mean(moment, mean, error)
-    prior, snr = _prior_from_moment(moment, noise_std, mean, error, row_count, spec)
+    prior, snr = _prior_from_moment(moment, noise_std, levels.row_count, spec)
+    start = Start(prior, mean, error, levels.row_count, snr).with_basis(prior.basis)
+    prior = start.prior
     # Clipped products have too small variances, which would make gradient steps too long. A
     # released factor corrects all variances.
     sizes = users.map_users(partial(_head_sizes, prior=prior))
@@ -442,7 +440,7 @@ def release_start(
         intercept_variance=max(factor * prior.intercept_variance, levels.between),
         noise_variance=factor * prior.noise_variance,
     )
-    return Start(prior, mean, error, row_count, snr)
+    return replace(start, prior=prior)
 
 
 def _products_and_size(
@@ -483,17 +481,12 @@ def _mean_of_products(
 
 
 def _prior_from_moment(
-    moment: np.ndarray,
-    noise_std: float,
-    mean: np.ndarray,
-    error: float,
-    row_count: float,
-    spec: PersonalSpec,
+    moment: np.ndarray, noise_std: float, row_count: float, spec: PersonalSpec
 ) -> tuple[Prior, float]:
     """Estimate a prior, and the signal-to-noise ratio of its weakest component, from eigenvalues.
 
-    `moment` is the noisy second moment of users' products of rows and responses around their mean,
-    and `error` the standard deviation of the error of this `mean` along each direction.
+    `moment` is the noisy second moment of users' products of rows and responses around their mean.
+    The mean model of the prior is 0.
     """
     k, n_features = spec.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
@@ -509,8 +502,7 @@ def _prior_from_moment(
     intercept = _INTERCEPT_VARIANCE * total / k if spec.fit_intercept else 0.0
     edge = noise_std * np.sqrt(2 * n_features)
     snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
-    mean_model = _shrunk_mean(basis, mean, error)
-    return Prior(mean_model, basis, variances, intercept, noise_variance), snr
+    return Prior(np.zeros(n_features), basis, variances, intercept, noise_variance), snr
 
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
