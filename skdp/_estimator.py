@@ -334,10 +334,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         shape = getattr(like, "shape", (n_samples, n_features))
         dimensions = (2, 3) if get_tags(self).input_tags.three_d_array else (2,)
         if len(shape) not in dimensions or math.prod(shape[1:]) != n_features:
-            raise ValueError(
-                f"n_features={n_features} does not fit the shape {shape} of like: leave out "
-                "n_features, or pass a like with as many features."
-            )
+            raise other_shape(n_features, shape)
         return self._spec_like(n_samples, n_features, like)
 
     @abstractmethod
@@ -660,6 +657,14 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         raise TypeError("n_features must be given, or like: an X of made-up rows, or ['a text'].")
     checks.check_sizes(n_samples=n_samples, n_features=n_features)
     return int(n_samples), int(n_features), like
+
+
+def other_shape(n_features: int, shape: tuple[int, ...]) -> ValueError:
+    """Return the error of a plan for a number of features that is not that of `like`."""
+    return ValueError(
+        f"n_features={n_features} does not fit the shape {shape} of like: leave out n_features, or "
+        "pass a like with as many features."
+    )
 
 
 def in_dtype(values: Any, dtype: np.dtype) -> Any:

@@ -1,8 +1,7 @@
 """The cost of a fitted pipeline or search, step by step, and whether every step is private."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -356,19 +355,19 @@ def _check_visited_once(key: int, path: str, visited: _Seen, *, is_frozen: bool 
 def _step_of_search(search: Any, path: str) -> PrivacyStep:
     """Report a search of scikit-learn: the cost of its fits on folds, and how it chose."""
     candidates, is_counted = search.cv_results_["params"], False
-    fits, records = list[Any](), tuple[PrivacySpent, ...]()
+    fits, records = list[Any](), list[PrivacySpent]()
     with suppress(ValueError):  # a candidate may have parameters that its fits have refused
         # The search clones estimators among the parameters, too.
         parameters = clone(candidates, safe=False)
         models = [clone(search.estimator).set_params(**one) for one in parameters]
         leaves = [leaf for one in models for leaf in rules.leaves_of(one, is_fitted=False)]
         private = [one for one in leaves if rules.has_budget(one)]
-        cost = planned_cost(private)
+        of_fits = [record_of_fits(one, int(search.n_splits_)) for one in private]
         # Classes that are not known to have parts may fit their private steps several times.
         is_counted = all(rules.has_budget(one) or not rules.private_steps(one) for one in leaves)
-        is_counted &= splits_by_ids(search.cv) or all(one.unit != "user" for one in cost)
+        is_counted &= splits_by_ids(search.cv) or all(one.unit != "user" for one in of_fits)
         if is_counted:
-            fits, records = private, records_of(cost, int(search.n_splits_))
+            fits, records = private, of_fits
     seeds = [getattr(step, "random_state", None) for step in fits]
     seeded = any(seed is not None for seed in seeds)
     guessable = any(map(may_be_guessed, seeds))
@@ -379,9 +378,9 @@ def _step_of_search(search: Any, path: str) -> PrivacyStep:
         _GUESSABLE: guessable,
         _ONE_SEED: seeded,
     }
-    records = tuple(replace(record, guessable=guessable) for record in records)
+    spent = tuple(replace(record, guessable=guessable) for record in records)
     name = type(search).__name__
-    return PrivacyStep(path, name, NOT_PRIVATE, records, _note(complaints), seeded)
+    return PrivacyStep(path, name, NOT_PRIVATE, spent, _note(complaints), seeded)
 
 
 def splits_by_ids(splitter: Any) -> bool:
@@ -394,32 +393,18 @@ def splits_by_ids(splitter: Any) -> bool:
     return is_shuffled or isinstance(splitter, GroupShuffleSplit)
 
 
-def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
-    """Return the records of one fit of each private step, with the number of equal records.
+def record_of_fits(step: Any, n_fits: int) -> PrivacySpent:
+    """Return the record of equal fits of a private step, from its parameters.
 
-    Each record has one release of sensitivity 1, which spends the whole cost of the fit.
+    The record has one release of sensitivity 1, which spends the cost of all fits together.
     """
-    cost = Counter[PrivacySpent]()
-    for step in steps:
-        step._validate_params()
-        of_fit, (unit, enforced) = step._cost(), unit_of(step)
-        plan = Plan(of_fit, (), unit=unit, adjacency=str(step.adjacency), enforced=enforced)
-        whole = replace(PrivacyBudget.of(plan).spent(), mu=of_fit.mu)
-        cost[_with_one_release(whole, f"fit of {type(step).__name__}")] += 1
-    return cost
-
-
-def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
-    """Compose equal fits to one record each, for a report.
-
-    `cost` has the record of each kind of fit, with their number; all are repeated `times` times.
-    """
-    composed = []
-    for record, n in cost.items():
-        name = counted(n * times, "fit") + record.releases[0].name.removeprefix("fit")
-        whole = record.compose(*[record] * (n * times - 1))
-        composed.append(_with_one_release(whole, name))
-    return tuple(composed)
+    step._validate_params()
+    cost, (unit, enforced) = step._cost(), unit_of(step)
+    plan = Plan(cost, (), unit=unit, adjacency=str(step.adjacency), enforced=enforced)
+    record = replace(PrivacyBudget.of(plan).spent(), mu=cost.mu)
+    name = f"{counted(n_fits, 'fit')} of {type(step).__name__}"
+    one = _with_one_release(record, name)
+    return _with_one_release(one.compose(*[one] * (n_fits - 1)), name)
 
 
 def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
@@ -454,9 +439,6 @@ def _joined(path: str, name: str) -> str:
 
 # ------------------------------
 # The report on all steps.
-
-# At most this many steps are printed.
-_SHOWN = 30  # not tuned
 
 
 @dataclass(frozen=True, repr=False)
@@ -541,9 +523,8 @@ class PrivacyReport:  # numpydoc ignore=PR02
         kinds = max([5, *(len(step.class_name) for step in self.steps)])
         table = [("step", "class", "what it is"), *(step[:3] for step in self.steps)]
         rows = [f"  {path:<{width}}  {name:<{kinds}}  {what}" for path, name, what in table]
-        more = [f"  and {len(self.steps) - _SHOWN} more"] if len(self.steps) > _SHOWN else []
         spent = [] if self.spent is None else [repr(self.spent)]
-        return "\n".join([self.verdict, *rows[: _SHOWN + 1], *more, *spent])
+        return "\n".join([self.verdict, *rows, *spent])
 
     def _repr_html_(self) -> str:
         return as_html(repr(self))
@@ -602,9 +583,10 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
 
     A ``GridSearchCV`` or ``RandomizedSearchCV`` has fitted every candidate on every fold. The
     report counts these fits in addition to the last fit, unless the search is over a search or over
-    another estimator that contains private ones. In the record, fits of equal cost are one release
-    of sensitivity 1 with their cost together. No such search is private: it has stored scores that
-    were computed from the rows without privacy, and has chosen a candidate by them.
+    another estimator that contains private ones. In the record, the fits of one step of a candidate
+    are one release of sensitivity 1 with their cost together. No such search is private: it has
+    stored scores that were computed from the rows without privacy, and has chosen a candidate by
+    them.
 
     Steps that learn nothing are known by their class. The verdict names functions of a
     ``FunctionTransformer``, as skdp cannot see whether a function mixes rows. Private steps that

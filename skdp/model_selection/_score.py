@@ -636,7 +636,8 @@ def private_score(
         checks.validate_plain(SCORING, {"scoring": name}, "private_score")
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
         # The error of scikit-learn would show the argument, which may be rows.
-        raise TypeError(f"estimator must be a fitted estimator, got {type(estimator).__name__}.")
+        kind = "a class: pass an instance" * isinstance(estimator, type) or type(estimator).__name__
+        raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
     check_is_fitted(estimator)
     if "r2" in names:
         raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.model_selection._search import _yield_masked_array_for_each_param
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
 
@@ -315,16 +316,9 @@ def choose_by_counts(
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
     """Return the candidates as `cv_results_` of scikit-learn, without scores."""
-    names = sorted({name for candidate in candidates for name in candidate.parameters})
-    table: dict[str, Any] = {"params": [candidate.parameters for candidate in candidates]}
-    for name in names:
-        column = np.ma.masked_all(len(candidates), dtype=object)
-        for number, candidate in enumerate(candidates):
-            if name in candidate.parameters:
-                column[number] = candidate.parameters[name]
-        table[f"param_{name}"] = column
-    table["selected"] = np.arange(len(candidates)) == best
-    return table
+    params = [candidate.parameters for candidate in candidates]
+    columns = dict(_yield_masked_array_for_each_param(params))
+    return {"params": params, **columns, "selected": np.arange(len(params)) == best}
 
 
 @with_parameters

@@ -109,10 +109,6 @@ def _listed(estimator: Any) -> list[Step]:
 
 def _check_columns(name: str, step: Any) -> None:
     """Refuse a ColumnTransformer that may choose columns by values, or has unusable parts."""
-    for part in step.transformers:
-        if not (isinstance(part, list | tuple) and len(part) == 3):
-            text = f"Step {name!r}: transformers must be triples (name, transformer, columns)"
-            raise ValueError(f"{text}, got {shown(part)}.")
     if step.remainder not in ("drop", "passthrough"):
         raise ValueError(
             f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "

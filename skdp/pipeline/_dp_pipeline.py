@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from skdp._estimator import (
     RequestsUsersMixin,
     announce_fits,
+    other_shape,
     planned_size,
     restored_on_error,
 )
@@ -44,16 +45,6 @@ from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.privacy.releases import Release
 from skdp.privacy.shares import Party
 
-# Note on an error about rows of a data frame after the fit.
-_DTYPES = (
-    "Rows need the dtypes of the fit. If theirs differ, pass X.astype(table.dtypes), where table "
-    "is the data frame of the fit: in a column of dtype object, None is no gap to most steps."
-)
-# Note on an error about a category that the encoder of a fit was not given.
-_UNSEEN = (
-    "Set handle_unknown='ignore' of the encoder, which then encodes other categories as zeros. In "
-    "a fitted pipeline, call set_params(handle_unknown='ignore') of the encoder in pipeline_."
-)
 # Advice for an error of a plan that may need the names and types of columns.
 _LIKE = (
     " A plan knows the size of X only: pass like=, a made-up X of a row or two with the columns of "
@@ -284,10 +275,7 @@ class DPPipeline(
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         shape = shape_of(rows)
         if shape[1:] and math.prod(shape[1:]) != n_features:
-            raise ValueError(
-                f"n_features={n_features} does not fit the shape {shape} of like: leave out "
-                "n_features, or pass a like with as many features."
-            )
+            raise other_shape(n_features, shape)
         # Only the public layout of rows in parts is read, and no value.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))
@@ -383,7 +371,7 @@ class DPPipeline(
         refuse_unreadable(X)
         (label, first), is_inverse = self.steps[0], name == "inverse_transform"
         if not is_inverse:
-            refuse_kinds_of_categories(f"Step {label!r}", first, X, reads_values=True)
+            refuse_kinds_of_categories(f"Step {label!r}", first, X)
         if is_inverse or not (users or isinstance(X, RowBlocks)):
             takes_texts = hasattr(first, "build_analyzer") and not is_inverse
             if takes_texts and len(getattr(X, "shape", [0])) > 1:
@@ -393,12 +381,7 @@ class DPPipeline(
             if isinstance(X, dict) and not issparse(X):  # a sparse matrix of keys is a dict, too
                 raise ValueError(DICT)
             mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
-            try:
-                made = super()._applied(name, mapped, *more)
-            except Exception as error:
-                if hasattr(X, "iloc") and "feature names" not in str(error):
-                    error.add_note(_UNSEEN if "unknown categories" in str(error) else _DTYPES)
-                raise
+            made = super()._applied(name, mapped, *more)
             if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index
                 made.index = X.index
             return made

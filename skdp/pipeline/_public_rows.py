@@ -316,15 +316,8 @@ def accepted(what: str, function: Callable[..., Any], pairs: Iterable[Any]) -> A
     return Accepted(None, None, error)
 
 
-# Errors of encoders about categories, with advice.
-_OF_ENCODERS = {
-    "Unsorted categories": " Pass them sorted, as [False, True].",
-    "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
-}
-ACCEPT_UNKNOWN = (
-    "handle_unknown='ignore' to a OneHotEncoder, or handle_unknown='use_encoded_value' and an "
-    "unknown_value to an OrdinalEncoder"
-)
+# Advice for the error "Shape mismatch" of encoders.
+_ONE_LIST = " Pass a list for each column, as categories=[['North', 'South']] for one."
 
 
 def message_of(what: str, error: Exception, *, is_public: bool = False) -> str:
@@ -333,11 +326,11 @@ def message_of(what: str, error: Exception, *, is_public: bool = False) -> str:
     if type(message) is str and message.startswith("Found unknown categories"):
         return (
             f"{what} refuses a category that it was not given, or not fitted to; which one may be "
-            "private. Pass all categories to it, None and NaN among them. Or pass "
-            f"{ACCEPT_UNKNOWN}."
+            "private. Pass all categories to it, None and NaN among them, or "
+            "handle_unknown='ignore'."
         )
     if is_public:
-        mend = "".join(cure for sign, cure in _OF_ENCODERS.items() if sign in str(error))
+        mend = _ONE_LIST if "Shape mismatch" in str(error) else ""
         return f"{what} raises {type(error).__name__}: {str(error).removesuffix('.')}.{mend}"
     return (
         f"{what} raises an error, whose text may show values and is left out. Call it on made-up "

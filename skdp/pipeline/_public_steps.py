@@ -353,27 +353,19 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     return fitted
 
 
-def refuse_kinds_of_categories(
-    what: str, step: Any, rows: Any, *, reads_values: bool = False
-) -> None:
-    """Refuse categories that are texts for a column of numbers, by its dtype, and the reverse.
-
-    With `reads_values`, for rows to predict, refuse the text "True" for True in objects, too.
-    """
+def refuse_kinds_of_categories(what: str, step: Any, rows: Any) -> None:
+    """Refuse categories that are texts for a column of numbers, by its dtype, and the reverse."""
     for _, part, columns in step.transformers if rules.is_columns(step) else [("", step, None)]:
         encoder = next((one for one in _leaves(part) if type(one) is not SimpleImputer), None)
         if not isinstance(lists := getattr(encoder, "categories", "auto"), list):
             continue
-        kinds, are_blocks = list[tuple[Any, str]](), isinstance(rows, RowBlocks)
+        kinds = list[tuple[Any, str]]()
         with suppress(Exception):  # X may lack the columns, which is refused later
+            are_blocks = isinstance(rows, RowBlocks)
             table = next(stand_ins(rows)) if are_blocks else public_rows.as_table(rows)
             kinds = containers.spelled_kinds(table)
             kinds = [kinds[i] for i in _get_column_indices(table, columns)] if columns else kinds
         for (column, kind), given in zip(kinds, lists, strict=False):
-            if reads_values and not (kind or are_blocks):
-                entries = np.ravel(columns_of(table, [column]))
-                written = {str(one) for one in given if not isinstance(one, str)}
-                kind = "texts" * any(type(one) is str and one in written for one in entries)
             if kind and {isinstance(one, str) for one in given} == {kind == "numbers"}:
                 listed = "texts" if kind == "numbers" else "numbers"
                 raise ValueError(
@@ -446,7 +438,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     if isinstance(rows, RowBlocks):
         raise ValueError(
             f"Step {name!r} refuses unknown categories, which needs rows in memory: pass "
-            f"{public_rows.ACCEPT_UNKNOWN}."
+            "handle_unknown='ignore'."
         )
     given = without_private_parts(step) if rules.is_columns(step) else step
     fitted = fitted_to_nothing(name, clone(given, safe=False), rows)
@@ -489,12 +481,6 @@ def check_rows_of_columns(
     for _, _, columns in step.transformers:
         _check_has_columns(name, named, columns)
     refuse_kinds_of_categories(f"Step {name!r}", step, named)
-    # A transformer that refuses rows even if all its parts are dropped has unusable parameters.
-    alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
-    empty = alone.set_params(remainder="drop")
-    settings = accepted(f"Step {name!r}", empty.fit, stand_ins(named))
-    if settings.rows is None and settings.error:
-        raise ValueError(settings.error)
     if are_private and isinstance(rows, RowBlocks):
         # Without private parts, the next step checks the rows, before anything is spent.
         if rules.private_parts(step):

@@ -36,7 +36,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import PrivateEstimator, check_unwatched
 from skdp._validation import SeededEstimator, by_chunks, in_parts
 from skdp.data.containers import checked_container
-from skdp.exceptions import is_called_by, named
+from skdp.exceptions import named
 from skdp.privacy import PrivacySpent
 
 # ------------------------------
@@ -75,7 +75,7 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
         OneHotEncoder: {**encoder, "handle_unknown": lambda given: given in ("error", "ignore")},
         OrdinalEncoder: {
             **encoder,
-            "handle_unknown": lambda given: given in ("error", "use_encoded_value"),
+            "handle_unknown": lambda given: given == "use_encoded_value",
             **dict.fromkeys(values, lambda given: isinstance(given, Real) and math.isfinite(given)),
         },
         SplineTransformer: {
@@ -117,8 +117,8 @@ TWINS = {
         "LabelBinarizer LabelEncoder": "no encoder, as labels may be texts",
         "KBinsDiscretizer": "SplineTransformer(degree=0, extrapolation='continue', knots=...) with "
         "an array of public edges",
-        "OrdinalEncoder": "OrdinalEncoder(categories=[...]), with finite unknown_value and "
-        "encoded_missing_value if there are any",
+        "OrdinalEncoder": "OrdinalEncoder(categories=[...], handle_unknown='use_encoded_value'), "
+        "with finite unknown_value and encoded_missing_value",
         "SplineTransformer": "knots that are an array, and no extrapolation='error'",
         "IterativeImputer KNNImputer SimpleImputer": 'SimpleImputer(strategy="constant"), or '
         'DPStandardScaler(missing="mean")',
@@ -171,11 +171,6 @@ def learning_parameters(step: Any) -> list[str]:
     """Return the parameters, as ``name=value``, that make a step of a stateless class learn."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
-    if is_strict(step):
-        values = [value for column in given["categories"] for value in column]
-        if not any(value is None or value != value for value in values):
-            # Without a missing category, a strict encoder never uses the two `*_value` parameters.
-            given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
 
 
@@ -249,12 +244,12 @@ def takes_all_rows(step: Any) -> bool:
 
     Its parameters are not checked here: `made_of_extremes` tries the step on the largest numbers.
     """
-    if is_columns(step):
-        are_given = not any(callable(columns) for *_, columns in step.transformers)
+    if is_columns(step) or type(step) is FeatureUnion:
         parts = [part for _, part in parts_of(step) or ()]
-        return are_given and not any(map(is_columns, parts)) and all(map(takes_all_rows, parts))
-    if type(step) is FeatureUnion:
-        return all(takes_all_rows(part) for _, part in parts_of(step) or ())
+        # Functions that choose columns, and a ColumnTransformer within another one, are refused.
+        is_flat = not any(map(is_columns, parts)) or not is_columns(step)
+        is_given = not any(callable(one[2]) for one in getattr(step, "transformers", ()))
+        return is_flat and is_given and all(map(takes_all_rows, parts))
     if step is None or isinstance(step, str):
         return step in (None, "passthrough", "drop")
     return type(step) in _TAKE_ALL_ROWS and is_stateless(step)
@@ -312,23 +307,17 @@ def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
 # Strict encoders, which refuse unknown categories. In a fit they accept all rows, as the rows have
 # been checked before.
 
-# Parameters that strict encoders have during a fit.
-_LENIENT: dict[type, dict[str, Any]] = {  # not tuned
-    OneHotEncoder: {"handle_unknown": "ignore"},
-    OrdinalEncoder: {"handle_unknown": "use_encoded_value", "unknown_value": -1},
-}
 
-
-class _LenientDuringFit(str):
-    """Value of `handle_unknown` during a fit; its type tells `make_strict` to set it back."""
+class _IgnoreDuringFit(str):
+    """The value "ignore" of `handle_unknown` during a fit; `make_strict` finds it by its type."""
 
     __slots__ = ()
 
 
 def is_strict(step: Any) -> bool:
     """Return whether an encoder refuses unknown categories, now or after the fit."""
-    given = getattr(step, "handle_unknown", None) if type(step) in _LENIENT else None
-    return given == "error" or isinstance(given, _LenientDuringFit)
+    given = step.handle_unknown if type(step) is OneHotEncoder else None
+    return given == "error" or isinstance(given, _IgnoreDuringFit)
 
 
 def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
@@ -363,8 +352,7 @@ def lenient(estimator: Any) -> Any:
 def _lenient_parameters(step: Any) -> dict[str, Any]:
     """Return the parameters of an encoder or imputer that differ during a fit."""
     if is_strict(step):
-        given = _LENIENT[type(step)]
-        return {**given, "handle_unknown": _LenientDuringFit(given["handle_unknown"])}
+        return {"handle_unknown": _IgnoreDuringFit("ignore")}
     return {"keep_empty_features": True} if type(step).__name__ == "SimpleImputer" else {}
 
 
@@ -372,8 +360,8 @@ def make_strict(estimator: Any) -> Any:
     """Set the strict encoders inside a fitted estimator back to ``handle_unknown="error"``."""
     leaves = partial(leaves_of, estimator)
     for step in chain(leaves(is_fitted=False), leaves(is_fitted=True)):
-        if isinstance(getattr(step, "handle_unknown", None), _LenientDuringFit):
-            step.set_params(**{**dict.fromkeys(_LENIENT[type(step)]), "handle_unknown": "error"})
+        if isinstance(getattr(step, "handle_unknown", None), _IgnoreDuringFit):
+            step.set_params(handle_unknown="error")
     return estimator
 
 
@@ -656,10 +644,7 @@ def set_by_the_whole(estimator: Any) -> Iterator[str]:
     """Yield why the ledger, the seed or the delta of a private step is refused."""
     for parameter in ("ledger", "random_state"):
         if getattr(estimator, parameter) is not None:
-            remedy = "pass it to the whole instead."
-            if is_called_by("sklearn.ensemble._bagging"):
-                remedy = "bagging sets seeds, which can be guessed. Fit one model."
-            yield f"{parameter} must be None: {remedy}"
+            yield f"{parameter} must be None: pass it to the whole instead."
     if estimator.delta == 0:
         yield "delta must be positive, got 0."
 

@@ -53,19 +53,13 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]
     if missing or unknown:
-        flaws, remedy = [], ""
+        flaws = []
         if missing:
             flaws.append(f"has no pair (low, high) for {shortened(missing)}")
         if unknown:
             flaws.append(f"names {shortened(unknown)}, no column of X")
-        else:
-            remedy = (
-                " To leave the missing ones out, pass X[list(bounds)], or scale these columns "
-                f"alone, by ColumnTransformer([('scale', scaler, {[*bounds]})], "
-                "remainder='passthrough')."
-            )
         columns = shortened([str(name) for name in names])
-        raise ValueError(f"bounds {', and '.join(flaws)}. Name these columns: {columns}.{remedy}")
+        raise ValueError(f"bounds {', and '.join(flaws)}. Name these columns: {columns}.")
     return [tuple(one) if isinstance(one := bounds[name], list) else one for name in names]
 
 

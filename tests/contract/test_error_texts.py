@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import BaggingRegressor
 from sklearn.model_selection import GridSearchCV
 
 import skdp
@@ -92,16 +91,6 @@ def test_a_plan_asks_for_a_number_of_features_or_rows_like_them(model):
     with pytest.raises(TypeError, match=r"^n_features must be given, or like: an X of"):
         model.plan(1000)
     assert model.plan(1000, like=np.ones((1, 3))).releases == model.plan(1000, 3).releases
-
-
-def test_bagging_is_named_where_it_sets_seeds_and_nowhere_else():
-    steps = skdp.DPStandardScaler(), skdp.DPLinearRegression()
-    model = skdp.make_dp_pipeline(*steps)
-    with pytest.raises(ValueError, match=r"random_state must be None: bagging sets seeds"):
-        BaggingRegressor(model, 2, random_state=0).fit(X, Y)
-    given = skdp.make_dp_pipeline(skdp.DPStandardScaler(random_state=2**99), steps[1])
-    with pytest.raises(ValueError, match=r"^Step '.*None: pass it to the whole instead\.$"):
-        given.fit(X, Y)
 
 
 def test_a_refusal_by_a_ledger_names_searches_of_sklearn_in_these_alone(tmp_path):

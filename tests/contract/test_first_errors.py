@@ -692,18 +692,6 @@ def test_the_cure_for_a_column_of_numbers_and_texts_loses_the_texts_alone():
     assert kept.isna().sum() == 1
 
 
-def test_a_category_that_the_encoder_was_not_given_is_taken_after_the_cure():
-    encoder = OneHotEncoder(categories=[["A", "B"]])
-    parts = ColumnTransformer([("n", SCALER, ["age"]), ("t", encoder, ["town"])])
-    model = make_dp_pipeline(parts, CLASSIFIER).fit(FRAME, Y)
-    other = FRAME.assign(town="C")
-    with pytest.raises(ValueError, match="unknown categories") as refused:
-        model.predict(other)
-    assert "call set_params(handle_unknown='ignore')" in "".join(refused.value.__notes__)
-    model[0].named_transformers_["t"].set_params(handle_unknown="ignore")
-    assert model.predict(other).shape == (N,)
-
-
 @pytest.mark.skipif(coo_array([1.0]).ndim == 2, reason="older scipy has no sparse vectors")
 def test_sparse_rows_of_one_axis_are_refused():
     with pytest.raises(

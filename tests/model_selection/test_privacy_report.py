@@ -510,8 +510,3 @@ def test_html_is_escaped():
     assert "<pre>" in html
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
-
-
-def test_a_long_report_is_cut():
-    many = FeatureUnion([(f"step{i}", Normalizer()) for i in range(50)]).fit(X)
-    assert "and 20 more" in repr(privacy_spent(many))

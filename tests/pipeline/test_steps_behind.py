@@ -179,7 +179,12 @@ BEFORE = {
     "function": FunctionTransformer(),
     "frozen": FrozenEstimator(StandardScaler().fit(X)),
     "one-hot": OneHotEncoder(categories=[[0.0]] * 3, handle_unknown="ignore"),
-    "ordinal": OrdinalEncoder(categories=[[0.0]] * 3),
+    "ordinal": OrdinalEncoder(
+        categories=[[0.0]] * 3,
+        handle_unknown="use_encoded_value",
+        unknown_value=-1,
+        encoded_missing_value=-2,
+    ),
     "imputer": SimpleImputer(strategy="constant"),
     "hashes": HashingVectorizer(),
     "sampler": AdditiveChi2Sampler(),
