@@ -287,9 +287,9 @@ class ResolvedEntry(MatrixUnit):
 
     def clipped(self, block: Any) -> Any:
         # Clipping comes after the shift, so that no rounding of shifted entries exceeds a bound.
-        block = clipping.shift_entries(block, self.shift) if self.shift else block
+        shifted = clipping.shift_entries(block, self.shift)
         return clipping.clip_entries(
-            block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
+            shifted, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
         )
 
     # One row of a product and one mean change, so that both norms of the change are equal.

@@ -52,8 +52,7 @@ class Projection(NamedTuple):
         """Project rows on the components; coordinates that overflow become large but finite."""
         with np.errstate(all="ignore"):
             rows = X if self.normalize is None else self.normalize(X)
-            rows = shift_entries(rows, self.middle) if self.middle else rows
-            scores = np.asarray(rows @ self.components.T)
+            scores = np.asarray(shift_entries(rows, self.middle) @ self.components.T)
             if self.mean is not None:
                 scores = scores - self.mean @ self.components.T
             return finite(scores if self.stds is None else scores / self.stds)
@@ -77,10 +76,6 @@ class ReconstructionMixin:
     def _middle(self) -> float:
         """Middle of the bounds of entries, if the fit subtracted it from X; otherwise 0."""
         return getattr(self, "middle_", 0.0)
-
-    def _shifted(self, X: Any) -> Any:
-        """Return X minus the middle that the fit subtracted."""
-        return shift_entries(X, self._middle) if self._middle else X
 
     def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:
         """Compute entries of the released approximation of X. Covered by the guarantee.
@@ -128,7 +123,8 @@ class ReconstructionMixin:
         X, _ = checks.in_parts(X)
         scores = self.transform(X)  # type: ignore[attr-defined]
         checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
-        sources = as_source(checked, self._shifted), as_source(scores)
+        shifted = as_source(checked, partial(shift_entries, shift=self._middle))
+        sources = shifted, as_source(scores)
         (squares, _), (inside, _) = (Rows(source).squared_norm() for source in sources)
         if np.isnan(inside):
             # Coordinates of a row with NaN or infinity are NaN, if rows are read in blocks.

@@ -334,7 +334,12 @@ class GridSearch:
         if self._skips_zeros and counts[-1] > COUNT_MARGIN * noise_std:
             self.n_sought = float(counts[-1])
         self.counted = points, counts
-        is_reached = self._is_reached(counts)
+        # The probability that the exact counts are as large as the target.
+        beyond = counts - self._target()
+        if self._is_exact:
+            is_reached = (beyond >= 0).astype(float)
+        else:
+            is_reached = ndtr(beyond / (_FITTED_NOISE * noise_std))
         # The result lies between two points if the target is reached at the second, but not at the
         # first. All points of the grid between the two are equally likely.
         odds = np.append(is_reached, 1.0) * np.append(1.0, 1 - is_reached)
@@ -347,13 +352,6 @@ class GridSearch:
             return target
         margin = min(COUNT_MARGIN * self._noise_std, n_units / 2)
         return min(max(target, margin), n_units - margin)
-
-    def _is_reached(self, counts: np.ndarray) -> np.ndarray:
-        """Return the probability that the exact counts are as large as the target."""
-        beyond = counts - self._target()
-        if self._is_exact:
-            return (beyond >= 0).astype(float)
-        return np.asarray(ndtr(beyond / (_FITTED_NOISE * self._noise_std)))
 
     def _fitted(self, points: np.ndarray) -> np.ndarray:
         """Fit nonnegative counts between the points to all releases; return their running sums."""

@@ -180,14 +180,14 @@ def haar_rounding(n: int, t: int) -> float:
     return 2.0 ** -(_BITS + 1) * math.sqrt(n * t)
 
 
-def haar_norm(n: int, t: int) -> float:
-    """Bound the largest singular value of any Haar sketch that may be drawn."""
+def haar_norm(n: int, t: int, tail: float = 0.0) -> float:
+    """Bound by what factor a Haar sketch (n, t) lengthens a matrix, but for a probability `tail`.
+
+    If `tail` is 0, this is a bound on the largest singular value of any sketch that may be drawn.
+    """
+    if tail > 0:
+        return tail_factor(t, tail) + haar_rounding(n, t)
     return (math.sqrt(n / t) + haar_rounding(n, t)) * NORM_MARGIN
-
-
-def probable_norm(n: int, t: int, tail: float) -> float:
-    """Bound the factor by which a Haar sketch (n, t) lengthens a matrix, but for a part `tail`."""
-    return tail_factor(t, tail) + haar_rounding(n, t)
 
 
 def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:

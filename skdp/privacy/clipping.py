@@ -86,6 +86,8 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
 
 def shift_entries(values: Any, shift: float) -> Any:
     """Subtract a number from the entries of an array or sparse matrix that are not 0."""
+    if shift == 0:
+        return values
     entries = values.data if issparse(values) else values
     shifted = entries - shift
     shifted[entries == 0] = 0

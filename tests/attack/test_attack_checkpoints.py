@@ -630,14 +630,14 @@ def test_another_key_or_class_is_refused_and_marks_nothing(path):
         DPContinualFactorizer.resume(path, KEY)
     with (
         patch.object(stream_base, "_FORMAT", 0),
-        pytest.raises(ValueError, match="version 5, and not a DPStreamingFactorizer, version 0"),
+        pytest.raises(ValueError, match="version 6, and not a DPStreamingFactorizer, version 0"),
     ):
         DPStreamingFactorizer.resume(path, KEY)
     DPStreamingFactorizer.resume(path, KEY)
 
 
 TAMPERED = {
-    "another class": "UPDATE skdp_once_1 SET kind = 'DPContinualFactorizer, version 5'",
+    "another class": "UPDATE skdp_once_1 SET kind = 'DPContinualFactorizer, version 6'",
     "no part": "DELETE FROM skdp_once_1_parts",
     "a part less": "DELETE FROM skdp_once_1_parts WHERE number = 2",
     "no first part": "DELETE FROM skdp_once_1_parts WHERE number = 0",
@@ -704,13 +704,13 @@ def names_in(value, found):
             names_in(one, found)
 
 
-# What a file of version 5 holds, beside the parameters.
+# What a file of version 6 holds, beside the parameters.
 KEPT = {
     "DPStreamingFactorizer": "_has_ended _id _merged _n_rows_seen _n_shards _noisy_sums _process "
     "_shape _sketches _state privacy_spent_ sketch_sensitivity value_unit_",
     "DPContinualFactorizer": "_has_ended _horizon _n_rows_seen _noisy_sums _process _shape _since "
     "_sketches _state _stored _stores n_epochs_ privacy_spent_ value_unit_",
-    "StreamState": "allow_pickle bound count_unit left right sketches value_step",
+    "StreamState": "allow_pickle bound left right sketches value_step",
     "InitialNoiseSums": "_buffers _correlation _covariance _fresh_std _is_read _n_epochs "
     "counts release unit",
     "PrefixNoise": "decays weights",
@@ -732,4 +732,4 @@ def test_the_version_of_the_format_is_raised_with_what_is_in_it():
     asked_for = inspect.signature(DPContinualFactorizer).parameters.keys()
     kept = {name: set(names) - asked_for for name, names in found.items()}
     assert kept == {name: set(names.split()) for name, names in KEPT.items()}
-    assert stream_base._FORMAT == 5
+    assert stream_base._FORMAT == 6

@@ -231,7 +231,7 @@ def test_what_changes_after_it_was_checked_is_clipped():
         stream = cell()
         state, before = stream._state, stream._noisy_sums[0].counts.copy()
         state.add(np.array([0, 1]), np.array([0, 1]), np.array([np.nan, np.inf]))
-        moved = (stream._noisy_sums[0].counts - before) * state.count_unit
+        moved = (stream._noisy_sums[0].counts - before) * state.value_step
     assert np.linalg.norm(moved) <= BOUND * np.sqrt(2)
 
 
@@ -261,7 +261,7 @@ def test_numbers_that_compare_as_they_like_are_clipped(of, value):
             before = taker._state.right.copy()
             taker.update(3, 4, value)
             taker.update(3, 4, [value])
-            moved = (taker._state.right - before) * taker._state.count_unit
+            moved = (taker._state.right - before) * taker._state.value_step
             assert np.linalg.norm(moved) <= 2 * BOUND * ROUNDING
 
 

@@ -206,7 +206,7 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
     total_share *= unit.has_totals and spec.releases_total
     if mean_share:
         mechanism, known = _mechanism(spec, pure="laplace"), {"rounding": spec.rounding}
-        change = partial(_mean_change, unit, spec.shape, is_laplace=cost.is_pure)
+        change = partial(_mean_change, spec)
         mean = cost.release(MEAN, mechanism, mean_share, change, known, shape=spec.shape[1:])
     total = _plan_total(spec, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
@@ -246,11 +246,9 @@ def _plan_total(spec: EntriesSpec, share: float) -> Release:
     return spec.cost.release("sum of squares", mechanism, share, change, known, follows=follows)
 
 
-def _mean_change(
-    unit: MatrixUnit, shape: tuple[int, int], rounding: float, *, is_laplace: bool
-) -> float:
+def _mean_change(spec: EntriesSpec, rounding: float) -> float:
     """Return the sensitivity of the column means, with the rounding of their sums."""
-    n_rows, n_features = shape
+    (n_rows, n_features), unit, is_laplace = spec.shape, spec.unit, spec.cost.is_pure
     # One entry may change the order of additions, and thereby the rounding, in all columns. These
     # changes are added for Laplace noise, and their squares for Gaussian noise.
     n_sums = n_features if is_laplace else math.sqrt(n_features)

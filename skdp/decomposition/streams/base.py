@@ -5,7 +5,8 @@ import math
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -90,13 +91,13 @@ class UpdateReceiver:
                 raise ValueError(_NO_SUCH_CELL.format(shape))
             if not math.isfinite(values):
                 raise ValueError(_NOT_FINITE)
-            with self._lock, ExclusiveWrite(self) as state:
+            with self._lock, exclusive_write(self) as state:
                 state.add_one(rows, columns, values)
             return
         # Arrays are converted before the lock is taken: the conversion may wait for other threads,
         # which may need the lock.
         checked = _checked_updates(rows, columns, values, shape)
-        with self._lock, ExclusiveWrite(self) as state:
+        with self._lock, exclusive_write(self) as state:
             state.add(*checked)
 
     def _open_state(self) -> sketches.StreamState:
@@ -111,26 +112,24 @@ class UpdateReceiver:
         self._state, self._closed_reason = None, reason
 
 
-class ExclusiveWrite:
-    """Takes the state from its owner for a write; returns it if the write has not closed the owner.
+@contextmanager
+def exclusive_write(
+    owner: UpdateReceiver, *, only_reads: bool = False
+) -> Iterator[sketches.StreamState]:
+    """Take the state from its owner for a write; return it unless the write closes the owner.
 
     So code that interrupts the write, such as a signal handler, finds no state: with the state it
     could erase noise, or repeat half an update. If a write fails, the state is lost, unless
     `only_reads` says that nothing can have changed.
     """
-
-    def __init__(self, owner: UpdateReceiver, *, only_reads: bool = False) -> None:
-        self._owner, self._only_reads = owner, only_reads
-
-    def __enter__(self) -> sketches.StreamState:
-        self._state = self._owner._open_state()
-        self._owner._close(_BUSY)
-        return self._state
-
-    def __exit__(self, kind: type | None, *_: object) -> None:
-        is_whole = kind is None or self._only_reads
-        if is_whole and self._owner._closed_reason is _BUSY:
-            self._owner._state = self._state
+    state, is_whole = owner._open_state(), only_reads
+    owner._close(_BUSY)
+    try:
+        yield state
+        is_whole = True
+    finally:
+        if is_whole and owner._closed_reason is _BUSY:
+            owner._state = state
 
 
 class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
@@ -224,7 +223,7 @@ def _checked_updates(
 # Largest number of bytes that dense sketches may take with sketch="auto".
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Number of the file format: files of a version with another number are refused.
-_FORMAT = 5  # not tuned
+_FORMAT = 6  # not tuned
 # If a released count exceeds this number, counts may have exceeded the largest int64, 2 ** 63 - 1,
 # and wrapped around.
 _LARGEST_COUNT = 2.0**60  # not tuned
@@ -325,7 +324,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                     f"X has {X.shape[0]} rows after {first} others, but shape={self._shape} has "
                     f"{n_rows}."
                 )
-            with ExclusiveWrite(self) as state:
+            with exclusive_write(self) as state:
                 self._n_rows_seen = first + X.shape[0]
                 state.add_rows(first, X)
         return self
@@ -373,7 +372,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         >>> stream.update(3, 7, -0.5)
         """
         checked_key(key)
-        with self._lock, ExclusiveWrite(self, only_reads=True) as state:
+        with self._lock, exclusive_write(self, only_reads=True) as state:
             # The state refuses to be pickled, but its attributes do not.
             write_once(path, self._kind(), key, (self._attributes(), vars(state)), self._drop_state)
 
@@ -474,14 +473,11 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             budget.sums_with_initial_noise(release, unit=count_unit, correlation=correlation)
             for release in plan.parts
         )
+        self.value_unit_ = count_unit / self._sketches.right.unit
+        bound = unit.bound if isinstance(unit, units.ResolvedUpdate) else math.inf
         self._state = sketches.StreamState(
-            right.counts,
-            left.counts,
-            self._sketches,
-            count_unit=count_unit,
-            bound=unit.bound if isinstance(unit, units.ResolvedUpdate) else math.inf,
+            right.counts, left.counts, self._sketches, self.value_unit_, bound
         )
-        self.value_unit_ = self._state.value_step
         self.privacy_spent_ = budget.spent()
 
     def _end(self, reason: str) -> None:
@@ -560,7 +556,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         """
         if self._factors is None:
             if self._released_sums is None:
-                with ExclusiveWrite(self):
+                with exclusive_write(self):
                     right, left = self._noisy_sums
                     self._released_sums = right.read(), left.read()
                     end()

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._validation import with_parameters
 from skdp.decomposition._matrix_estimator import LowRankFactors
-from skdp.decomposition.streams.base import BaseStream, ExclusiveWrite, StreamShard
+from skdp.decomposition.streams.base import BaseStream, StreamShard, exclusive_write
 from skdp.exceptions import shortened, shown, warn_of_privacy
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Released
@@ -209,7 +209,7 @@ class DPStreamingFactorizer(BaseStream):  # numpydoc ignore=PR02
             # A closed shard is refused before the write: an error during the write would end the
             # stream.
             part = shard._open_state()
-            with ExclusiveWrite(self) as state:
+            with exclusive_write(self) as state:
                 shard._close("it has been merged")
                 self._merged.add(shard._id)
                 state.right += part.right
@@ -375,7 +375,7 @@ class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
         ValueError
             If all epochs of the horizon are closed.
         """
-        with self._lock, ExclusiveWrite(self):
+        with self._lock, exclusive_write(self):
             self._open_next()
 
     def release(self, since: int | None = None, *, store: bool = False) -> LowRankFactors:

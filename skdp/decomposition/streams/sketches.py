@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
 from skdp.linalg.matrices import FixedRank
 from skdp.linalg.norms import EXACT, LEAST_ROUNDING, UNIT_ROUNDOFF, as_dense
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.linalg.sketches import CountSketch, HaarSketch, Sketch, haar_norm, probable_norm
+from skdp.linalg.sketches import CountSketch, HaarSketch, Sketch, haar_norm
 from skdp.linalg.spectrum import gaussian_norm, orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.budget import to_counts
@@ -116,7 +116,7 @@ def tail_probabilities(
     tail = _TAIL_SHARE * delta
 
     def _tail_of(n: int, t: int) -> float:
-        is_lower = t < n and tail > 0 and probable_norm(n, t, tail) < haar_norm(n, t)
+        is_lower = t < n and tail > 0 and haar_norm(n, t, tail) < haar_norm(n, t)
         return tail if is_lower else 0.0
 
     return _tail_of(shape[1], sizes[0]), _tail_of(shape[0], sizes[1])
@@ -133,13 +133,12 @@ def planned_sketches(
     share = _LONG_SIDE_SHARE if shape[0] >= shape[1] else 1 - _LONG_SIDE_SHARE
     sides = zip(("right", "left"), (share, 1 - share), sensitivities, shape, sizes, strict=True)
     epochs = () if n_epochs == 1 else (n_epochs,)
-    releases = []
-    for name, part, change, *size in sides:
-        sensitivity_of, full = partial(float, change), (*epochs, *size)
-        releases.append(
-            cost.release(f"{name} sketch", "gaussian", part, sensitivity_of, {}, shape=full)
+    return tuple(
+        cost.release(
+            f"{name} sketch", "gaussian", part, partial(float, change), {}, shape=(*epochs, *size)
         )
-    return tuple(releases)
+        for name, part, change, *size in sides
+    )
 
 
 def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> tuple[Release, ...]:
@@ -171,11 +170,8 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
     """Bound how far a unit of size 1 moves a sketch, except with the probability `tail`."""
     if not isinstance(unit, ResolvedFrobeniusChange):
         return sensitivity.entry_product(1.0, np.array([sketch.row_norm]))
-    if tail > 0:
-        norm = probable_norm(*sketch.shape, tail)
-    else:
-        # The plan is public, so it must not show the norm of a secret sketch.
-        norm = haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm
+    # The plan is public, so it must not show the norm of a secret sketch.
+    norm = haar_norm(*sketch.shape, tail) if is_secret else sketch.spectral_norm
     return sensitivity.frobenius_product(1.0, norm)
 
 
@@ -186,33 +182,27 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
 _CHUNK = 1 << 20  # not studied
 
 
+@dataclass(eq=False)
 class StreamState:
     """Integer sums of the updates of a stream, in two sketches.
 
-    `right` has a row for each row of the matrix, and `left` a row for each column. Both are counts
-    of `count_unit`, with the noise of the stream. Values are clipped to `bound`. The state of a
-    shard has no noise that two copies could share, so `allow_pickle` may allow pickles.
+    `right` has a row for each row of the matrix, and `left` a row for each column; both have the
+    noise of the stream. Values are clipped to `bound`, and rounded to multiples of `value_step`.
+    The state of a shard has no noise that two copies could share, so `allow_pickle` may allow
+    pickles.
     """
 
-    def __init__(
-        self,
-        right: np.ndarray,
-        left: np.ndarray,
-        sketches: Sketches,
-        *,
-        count_unit: float,
-        bound: float,
-        allow_pickle: bool = False,
-    ) -> None:
-        self.right, self.left = right, left
-        self.sketches = sketches
-        self.count_unit = count_unit
-        #: Values are rounded to multiples of this.
-        self.value_step = count_unit / sketches.right.unit
-        if math.isfinite(bound):
+    right: np.ndarray
+    left: np.ndarray
+    sketches: Sketches
+    value_step: float
+    bound: float
+    allow_pickle: bool = False
+
+    def __post_init__(self) -> None:
+        if math.isfinite(self.bound):
             # Rounding must not lift a value above the bound.
-            bound = math.floor(bound / self.value_step) * self.value_step
-        self.bound, self.allow_pickle = bound, allow_pickle
+            self.bound = math.floor(self.bound / self.value_step) * self.value_step
 
     def add(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
         """Clip values, and add them to the given cells."""
@@ -244,14 +234,8 @@ class StreamState:
 
     def shard(self, *, allow_pickle: bool) -> "StreamState":
         """Make an empty state with the same sketches."""
-        return StreamState(
-            np.zeros_like(self.right),
-            np.zeros_like(self.left),
-            self.sketches,
-            count_unit=self.count_unit,
-            bound=self.bound,
-            allow_pickle=allow_pickle,
-        )
+        right, left = np.zeros_like(self.right), np.zeros_like(self.left)
+        return replace(self, right=right, left=left, allow_pickle=allow_pickle)
 
     def __getstate__(self) -> dict[str, Any]:
         if not self.allow_pickle:
@@ -424,8 +408,7 @@ def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail
     unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", spec.unit), sketched
     if isinstance(unit, ResolvedFrobeniusChange):
         longest = haar_norm(n, t)
-        norm = probable_norm(n, t, tail) if tail > 0 else longest
-        change = sensitivity.frobenius_product(unit.change, norm)
+        change = sensitivity.frobenius_product(unit.change, haar_norm(n, t, tail))
     else:
         change, longest = sensitivity.entry_product(unit.step, np.ones(1)), 1.0
     # Rounding of sums of n terms in any order; a term is at most the largest entry times a row of
