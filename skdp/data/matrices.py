@@ -24,9 +24,7 @@ from skdp.linalg.matrices import (
     FixedRank,
     Matrices,
     OuterMatrices,
-    in_rows,
     one_by_one,
-    order_of,
 )
 from skdp.linalg.norms import as_dense
 
@@ -510,7 +508,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
             rows, scale = self._standardized(rows, *(one[: len(rows)] for one in scaling)), 1.0
         sample_weight = sample_weight_of(self.people, piece)
         if sample_weight is not None:
-            rows = in_rows(rows)
+            # In Fortran order, and in another dtype, a sum may depend on the position of its row.
+            rows = np.ascontiguousarray(rows, np.float64)
         values = rows.reshape(-1, *self.matrix_shape)
         return DenseMatrices(values, scale, self.row_map, self.column_map, sample_weight)
 
@@ -553,5 +552,5 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, separately: bool) -> A
     else:
         mapped = one_by_one(factors, symmetric) if separately else factors @ symmetric
     mapped[~np.isfinite(mapped).all(axis=1)] = 0.0
-    # Later passes, too, multiply each mapped factor alone, which is fastest in this memory order.
-    return np.asarray(mapped, order=order_of(factors)) if separately else mapped
+    # Later passes need no copy of mapped factors in this memory order.
+    return np.asarray(mapped, order="F") if separately else mapped

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
@@ -133,8 +133,6 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
 _LONGEST = 1e100  # not tuned
 # Bound on the rounding error of the squared sine of a vector with a subspace, for each feature.
 _MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
-# Factors with at most this many columns are stored column by column, which is faster.
-_NARROW = 16  # not studied
 
 
 class SampleWeighted:
@@ -382,7 +380,7 @@ class OuterMatrices(SampleWeighted):
         """Multiply `factors` by a basis; products of null matrices are 0."""
         if self.sample_weight is None:
             products = factors @ basis
-        elif issparse(factors) or order_of(factors) == "C":
+        elif issparse(factors):
             products = one_by_one(factors, basis)
         else:
             # einsum adds multiples of whole columns, so that a row rounds alike wherever it stands.
@@ -402,36 +400,21 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
     """Multiply each row of `factors` by `right` alone, so that its position affects no product."""
     if issparse(factors):
         return np.asarray(factors @ np.ascontiguousarray(right))
-    if right.shape[1] == 1:
-        # The order of a sum may depend on the memory layout, so that both arrays are contiguous.
-        return row_products(in_rows(factors), np.ascontiguousarray(right.T))[:, np.newaxis]
-    return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
+    # The order of a sum may depend on the memory layout, and numpy casts other dtypes in chunks,
+    # which may cut a row in two.
+    rows, columns = np.ascontiguousarray(factors, np.float64), np.ascontiguousarray(right.T)
+    if len(columns) == 1:
+        return row_products(rows, columns)[:, np.newaxis]
+    return np.asarray((columns @ rows[:, :, np.newaxis])[:, :, 0])
 
 
 def laid_out(factors: Any) -> Any:
-    """Return factors, copied if needed, in a layout in which a row rounds alike at any position."""
-    # Contiguous columns of doubles need no copy, even if they are parts of longer columns.
-    if issparse(factors) or (
-        order_of(factors) == "F"
-        and factors.dtype == np.float64
-        and factors.itemsize == factors.strides[0] < factors.strides[1]
-    ):
+    """Return dense factors with contiguous columns of doubles, copied if needed."""
+    # Contiguous columns may be parts of longer columns.
+    is_double = factors.dtype == np.float64
+    if is_double and factors.itemsize == factors.strides[0] < factors.strides[1]:
         return factors
-    return np.asarray(factors, np.float64, order=order_of(factors))
-
-
-def order_of(factors: np.ndarray) -> Literal["C", "F"]:
-    """Return the memory order in which factors are multiplied fastest."""
-    return "F" if factors.shape[1] <= _NARROW else "C"
-
-
-def in_rows(factors: Any) -> Any:
-    """Return factors in C order and float64, so that no sum depends on the position of its row.
-
-    In Fortran order the strides depend on the number of rows. NumPy casts other dtypes in chunks,
-    which may cut a row in two.
-    """
-    return factors if issparse(factors) else np.ascontiguousarray(factors, np.float64)
+    return np.asarray(factors, np.float64, order="F")
 
 
 def _factor_norms(factors: Any) -> np.ndarray:
