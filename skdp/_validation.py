@@ -1,6 +1,5 @@
 """Checks of parameters and data from users, with errors that show no values."""
 
-import os
 import re
 import sys
 import warnings
@@ -136,12 +135,7 @@ def with_parameters(cls: type[T]) -> type[T]:
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
     """Check parameters as plain values, such as an int in place of a numpy.int64."""
     values = dict(zip(given, map(as_python, given.values()), strict=True))
-    if isinstance(ledger := values.get("ledger"), str | bytes | os.PathLike):
-        raise ValueError(
-            f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
-            "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
-        )
-    if ledger is LEFT_OUT:
+    if values.get("ledger") is LEFT_OUT:
         # The placeholder of a ledger in a pickle raises its own error when it is charged.
         del values["ledger"]
     for name, value in values.items():
@@ -265,7 +259,7 @@ _TEXTS = (
     r"dtype='numeric' is not compatible with arrays of bytes/strings",
     rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
     r"Sparse data was passed[\w' ]*, but dense data is required",
-    r"np\.matrix is not supported",
+    r"np\.matrix is not supported\. Please convert to a numpy array with np\.asarray",
     r"(?:at least one array or dtype is required|int too large to convert to float)",
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
     r"X does not contain any features, but \w+ is expecting \d+ features",
@@ -288,19 +282,13 @@ _HINTS = {
         " Then pass matrix_shape=(d1, d2), too; or a 3-D X, with a matrix of each record.",
     ),
     "Complex data": f" {containers.CURES['complex numbers']}",
-    "np.matrix": " Pass numpy.asarray(X).",
-    "at least one array": " Pass a frame with columns: X has none.",
     "Expected 2D input": " Pass a matrix, with a row of each record.",
-    "passed for y": " Pass y.toarray().ravel().",
     "inhomogeneous": " All rows must have one length.",
     "array with 0 sample": " Pass rows: a filter or a join may have kept none.",
     "inconsistent numbers": " Take both from the same rows: fill gaps in X; drop rows without y.",
     "not 'NAType'": " Pass X.convert_dtypes(); a column of gaps alone needs None, not pandas.NA.",
-    "not 'TextFileReader'": " Pass pandas.concat(X), or a RowBlocks of a file that is too large.",
-    "not 'dict'": " Pass pandas.DataFrame(X), if each row is a dict.",
-    "'generator'": " Pass numpy.vstack(list(X)), or blocks of rows as a RowBlocks.",
+    "not 'dict'": " Pass pandas.DataFrame(X) of columns or rows, pandas.DataFrame([X]) of one row.",
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
-    "type: bytes": " Make strings of them: [label.decode() for label in y].",
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
     "type: missing": " Leave out records without a label, where pandas.notna(y) is False.",
     **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
@@ -319,12 +307,6 @@ _HINTS = {
     "Input y contains infinity": " Clip y to public ends: numpy.clip(y, -1e6, 1e6). For a "
     "logarithm, to a lower end above 0: numpy.log(numpy.clip(y, .01, None)).",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {containers.TIMES}"),
-}
-# Advice for X of one dimension, by a piece of the text of the error; the first that occurs counts.
-_OF_ONE_AXIS = {
-    "could not": " Pass numbers as X, then y, and texts through a HashingVectorizer.",
-    "a sequence. T": "",  # rows of several lengths
-    "a sequence.": " Pass numpy.stack(list(X)), if each entry of X is a row or a matrix.",
 }
 # Beginnings of errors about entries that are no finite numbers: names of columns are added to them.
 _OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", "int too large")
@@ -374,13 +356,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         if "Factorizer does not accept missing" in text:
             message = message.replace(containers.MISSING["X"], containers.OBSERVED)
             cures = {**cures, "NaN": containers.OBSERVED}
-    if isinstance(X, str):
-        advice = " Pass rows, as pandas.read_csv(path) makes them of a file, and no text."
-        if message.startswith("y "):
-            advice = " Pass the column itself, as frame['label'], and no text."
-    elif isinstance(X, dict) and not issparse(X):
-        message = containers.DICT
-    elif message.startswith(_OF_COLUMNS):
+    if message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
             # What these messages say, the texts of columns say, too.
@@ -388,10 +364,6 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
                 advice, message = containers.text_of_kinds(kinds, "", cures, X), ""
             else:
                 advice = f" {containers.text_of_kinds(kinds, message, cures, X)}".rstrip()
-        # Attributes of a foreign object may raise errors with values, as well.
-        with suppress(Exception):
-            if not advice and getattr(X, "ndim", 1) == 1:
-                advice = next((text for sign, text in _OF_ONE_AXIS.items() if sign in message), "")
     # Of X that an estimator takes, lengths alone are compared.
     own = "" if "inconsistent" in message else INSTEAD.get(f"X {type(X).__name__}", "")
     return kind(own or (message + advice).lstrip())

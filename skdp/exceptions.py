@@ -175,22 +175,6 @@ OF_COLUMNS = {
         f"{_NUMBERS_OF_TEXTS}; dates in texts take pandas.to_datetime(X['name']).",
     ),
 }
-#: Parts of this advice, and what frames of polars have instead.
-IN_POLARS = {
-    _DAYS: "(X['name'].cast(polars.Date) - datetime.date(2000, 1, 1)).dt.total_days()",
-    _SECONDS: "X['name'].dt.total_seconds()",
-    _PERIODS: "; times first need .cast(polars.Duration)",
-    _NUMBERS_OF_TEXTS: "X['name'].cast(float, strict=False)",
-    "pandas.to_datetime(X['name'])": "X['name'].str.to_date()",
-    "X['name'].astype('boolean')": "polars.Series(X['name'].to_list(), dtype=polars.Boolean)",
-    "X.drop(columns=": "X.drop(",
-}
-#: Parts of this advice, and what arrays have instead.
-IN_ARRAYS = {
-    "Encode them": "Pass pandas.DataFrame(X).infer_objects(), and encode them",
-    "X['name']": "pandas.DataFrame(X)['name']",
-    "X.drop(columns=['names'])": "numpy.delete(X, ['names'], axis=1)",
-}
 _signature = cache(signature)
 F = TypeVar("F", bound=Callable[..., Any])
 

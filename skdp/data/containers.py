@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.exceptions import IN_ARRAYS, IN_POLARS, OF_COLUMNS, shortened, shown
+from skdp.exceptions import OF_COLUMNS, shortened, shown
 from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
@@ -62,7 +62,6 @@ REPEATED_NAMES = (
     "A data frame has several columns of one name, which X.columns[X.columns.duplicated()] lists. "
     "Give each its own, as X.set_axis([...], axis=1) does."
 )
-DICT = "X is a dict. Pass pandas.DataFrame(X) of columns, pandas.DataFrame([X]) of a row."
 #: Texts of errors that may be shown, as they contain no values.
 SAFE_TEXTS: tuple[str, ...] = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES)
 SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES, REPEATED_NAMES, TIMES_IN_Y)
@@ -434,12 +433,10 @@ def text_of_kinds(
 ) -> str:
     """Describe columns by their kinds, and add the advice that `text` does not give already.
 
-    The advice is for the library of X.
+    The advice is for frames of pandas, and says how to make one of X.
     """
     sentences, known = [], names_of(X)
-    others = IN_ARRAYS if known is None else {}
-    if type(X).__module__.startswith("polars."):
-        others = IN_POLARS
+    is_polars, is_for_frames = type(X).__module__.startswith("polars."), False
     # A ColumnTransformer takes whole numbers for places, and no tuples or objects.
     are_texts = all(type(name) is str for name in known or ())
     for kind in dict.fromkeys(kinds.values()):
@@ -449,9 +446,7 @@ def text_of_kinds(
         advice = cures[kind]
         if advice in text:
             continue
-        text += advice
-        for part, other in others.items():
-            advice = advice.replace(part, other)
+        text, is_for_frames = text + advice, is_for_frames or "'name'" in advice
         if "'name'" in advice and not are_texts:
             sentences.append("Set X.columns = [str(c) for c in X.columns] first.")
             are_texts = True
@@ -460,6 +455,9 @@ def text_of_kinds(
         filled[", ..."] = ", ..." * (len(labels) > 1)
         parts = re.split(r"('name'|\['names'\]|, \.\.\.)", advice)
         sentences.append("".join(filled.get(part, part) for part in parts))
+    if is_for_frames and (is_polars or known is None):
+        frame = "X.to_pandas()" if is_polars else "pandas.DataFrame(X).infer_objects()"
+        sentences.append(f"Do this to {frame}, in place of X.")
     return " ".join(sentences)
 
 

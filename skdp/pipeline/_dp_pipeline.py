@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import _fit_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline, _name_estimators
@@ -29,7 +28,7 @@ from skdp._validation import (
     targets_of,
     with_parameters,
 )
-from skdp.data.containers import DICT, checked_container, refuse_other_order, refuse_unreadable
+from skdp.data.containers import checked_container, refuse_other_order, refuse_unreadable
 from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import as_numbers, r2_of
@@ -378,8 +377,6 @@ class DPPipeline(
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
             self._fitted()
-            if isinstance(X, dict) and not issparse(X):  # a sparse matrix of keys is a dict, too
-                raise ValueError(DICT)
             mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
             made = super()._applied(name, mapped, *more)
             if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index

@@ -144,7 +144,7 @@ DPLogisticRegression(classes=["nan", "1"]).fit(X, CODES)
 MODEL.fit(FRAME, Y)
     ^Column town holds texts\. Encode them by ColumnTransformer\(\[.*\['town'\]\)\], rem
 DPCovariance().fit(POLARS)
-    ^Column town holds .* X\.drop\(\['town'\]\)\. .*Column day holds .*\(X\['day'\]\.cast\(
+    ^Column town holds .*Column day holds .* Do this to X\.to_pandas\(\), in place of X\.$
 MODEL.fit(X, Y, users=np.arange(N))
     got privacy_unit='record': pass privacy_unit='user' to dpstandardscaler and dplogisticr
 make_dp_pipeline(SCALER, skdp.DPPCA(1), CLASSIFIER).fit(X, Y, users=np.arange(N))
@@ -163,16 +163,12 @@ SCALER.fit({"age": [1.0]})
     Pass pandas.DataFrame\(X\)
 SCALER.fit([{"age": 1.0}])
     Pass pandas.DataFrame\(X\)
-SCALER.fit(row for row in X)
-    Pass numpy.vstack\(list\(X\)\)
-SCALER.fit("people.csv")
-    Pass rows, as pandas.read_csv.* and no text
 SCALER.fit([[1, 2], [3]])
     have one length\.$
 SCALER.fit(X + 1j)
     hstack\(\[X.real, X.imag\]\) .*Columns 0, 1, 2 hold
 SCALER.fit(X.astype(str).astype(object) + "y")
-    Columns 0, 1, 2 hold texts.* numpy.delete\(X, \[0, 1, 2\], axis=1\)
+    Columns 0, 1, 2 hold texts.* X\.drop\(columns=\[0, 1, 2\]\).* Do this to pandas\.DataFrame\(X\)
 DPTraceClassifier(classes=["no", "yes"]).fit(X[..., None, None], Y)
     dim 4.* DPTraceClassifier.*reshape.* Then pass matrix_shape=
 OF_USERS.fit(NUMBERS, users="town")
@@ -208,7 +204,7 @@ fitted().predict(NUMBERS[["visits", "income", "age"]])
 fitted(X).predict(NUMBERS.iloc[0])
     Pass a frame, .* X\.iloc\[\[0\]\] of one row
 fitted(X).predict({"age": 40})
-    X is a dict\. .* pandas\.DataFrame\(\[X\]\) of a row
+    not 'dict'\. Pass .* pandas\.DataFrame\(\[X\]\) of one row
 skdp.RankOneMatrices.from_indices([1, 2, 3], [0, 1, 1], shape=(3, 2))
     Subtract 1 from ids that begin at 1; or is shape the other way round
 STREAM.update([3], [2], [1.0])
@@ -221,8 +217,6 @@ OF_USERS.fit(X, users={"ann", "ben"})
     got set: pass the column itself, users=X\['user_id'\]
 DPTruncatedSVD(1).fit(skdp.RankOneMatrices.from_indices([0], [1], shape=(1, 2)))
     ^RankOneMatrices are for DPTraceRegressor: pass rows, or fit that.$
-DPCovariance(ledger="people.ledger").fit(X)
-    pass ledger=PrivacyLedger\(path\), or what PrivacyLedger\.create returns\.$
 DPCovariance(bounds=PAIR).fit(X).regression(0, on=[0, 1])
     would predict itself: leave it out\.$
 DPCovariance(bounds=PAIR).fit(NUMBERS).regression("income", on="age")
@@ -257,8 +251,6 @@ skdp.units.Entry(1, 5)
     too many positional arguments\. Pass options by keyword, .* It takes bounds, zero
 make_dp_pipeline(ColumnTransformer([("n", SCALER, [0, 7])]), CLASSIFIER).fit(X, Y)
     lacks the columns \[7\]\.
-CLASSIFIER.fit(Y, X)
-    Pass numbers as X, then y, and texts through a HashingVectorizer
 CLASSIFIER.fit(NUMBERS[1:], Y)
     numbers of samples: \[39, 40\]\. Take both from the same rows: fill gaps in X
 clone(CLASSIFIER).set_params(class_weight="balanced").fit(X, Y)
@@ -342,7 +334,7 @@ CLASSIFIER.fit(X, Y, groups=np.arange(N))
 PrivacyLedger(epsilon=4.0)
     PrivacyLedger\.__init__: .*'path'\. PrivacyLedger\.create\(path, dataset=.* makes one
 PrivacyLedger.create("nowhere")
-    missing a required argument: 'dataset'\. Pass all, as Priv
+    missing a required .*argument: 'dataset'\. Pass all, as Priv
 PrivacyLedger.create("file", dataset="people", epsilon="4", delta=1e-6)
     numbers, 0 < epsilon < inf .* got epsilon='4'
 CLASSIFIER.fit(FRAME.assign(town="1,5"), Y)
@@ -353,16 +345,10 @@ CLASSIFIER.fit(NUMBERS.assign(age=NUMBERS["age"] + 1j), Y)
     two columns of each, by numpy.real .*Column age holds complex numbers\.$
 CLASSIFIER.fit(NUMBERS.assign(age=10**400), Y)
     Column age holds infinity. Clip it to a public interval
-CLASSIFIER.fit(NUMBERS[[]], Y)
-    Pass a frame with columns: X has none
 CLASSIFIER.fit(FRAME.assign(town=[{"A": 1}] * N), Y)
-    if each row is a dict. Column town holds objects. Make columns of numbers
+    of one row. Column town holds objects. Make columns of numbers
 CLASSIFIER.fit(csr_array(np.where(X.max() > X, 1.0, np.nan)), Y)
     Fill missing values .* Column 2 holds NaN
-DPLinearRegression().fit(X, csr_array(X[:, :1]))
-    Sparse data .* Pass y.toarray\(\).ravel\(\)
-CLASSIFIER.fit(NUMBERS, "returned")
-    Pass the column itself, as frame\['label'\], and no text
 DPLogisticRegression(classes=[0, 1]).fit(X, np.where(Y == "no", "0", "1"))
     y has strings as labels, .* these are integers: pass classes of the type that y has\.$
 fitted().predict(NUMBERS.assign(more=1))
@@ -393,12 +379,8 @@ SCALER.fit(RowBlocks.from_partitions([lambda: NUMBERS.assign(age=pd.Timestamp("2
     Column age holds dates or durations. Make days of dates, by
 len(RowBlocks.from_partitions([lambda: X], [N], 3))
     X\.shape\[0\] is the number of rows
-CLASSIFIER.fit(pd.Series([[1.0, 2.0]] * N), Y)
-    with a sequence\. Pass numpy\.stack\(list\(X\)\)
 CLASSIFIER.fit(NUMBERS.assign(age=[[1.0, 2.0]] * N), Y)
     Column age holds objects\. .*, as numpy\.stack\(list\(X\['age'\]\)\) does of lists
-SCALER.fit(pd.read_csv(StringIO("age\n1"), chunksize=1))
-    not 'TextFileReader'\. Pass pandas\.concat\(X\), or a RowBlocks
 DPLinearRegression().fit(X, pd.Series(pd.Timestamp("2020"), range(N)))
     ^y holds dates. .* Convert them first
 DPLogisticRegression(classes=Y).fit(X, Y)
@@ -578,11 +560,11 @@ def test_cures_of_texts_and_dates_work():
     (of_two,) = cures_of(lambda: MODEL.fit(two, Y), CODED)
     assert "categories=[['A', 'B'], ...]" in of_two
     assert "['town', ...])]" in of_two
-    patterns = CODED, r"X\.drop\(\['town'\]\)", r"\(X\['day'\]\.cast.*total_days\(\)"
-    coded, dropped, days = cures_of(lambda: DPCovariance().fit(POLARS), *patterns)
-    mended = POLARS.with_columns(eval(days, {**own, "X": POLARS, "polars": pl}))
+    patterns = r"X\.to_pandas\(\)", CODED, r"\(pandas\.to_datetime\(X\['day'\].*dt\.days"
+    frame, coded, days = cures_of(lambda: DPCovariance().fit(POLARS), *patterns)
+    mended = eval(frame, {"X": POLARS})
+    mended["day"] = eval(days, {"X": mended, "pandas": pd})
     assert mended["day"].to_list()[:2] == [7305, 7807]
-    assert eval(dropped, {"X": mended}).columns == ["age", "day"]
     model = make_dp_pipeline(eval(coded, own), DPCovariance())
     assert model.fit(mended)[-1].covariance_.shape == (4, 4)
 
@@ -620,21 +602,10 @@ def test_cures_work_for_columns_of_any_name(rows):
     assert eval(dates, {"X": days, "pandas": pd}).dt.day.eq(2).all()
 
 
-def test_cures_of_durations_times_and_booleans_work():
+def test_cures_of_durations_work():
     durations = NUMBERS.assign(age=pd.Series([datetime.timedelta(2)] * N, dtype=object))
     (seconds,) = cures_of(lambda: DPCovariance().fit(durations), r"pandas\.to_timedelta.*ds\(\)")
     assert eval(seconds, {"X": durations, "pandas": pd}).eq(2 * 86400).all()
-    times = POLARS.select("age", day=pl.lit(datetime.time(1)))
-    pieces = r"X\['day'\]\.dt\.total_seconds\(\)", r"\.cast\(polars\.Duration\)"
-    seconds, first = cures_of(lambda: DPCovariance().fit(times), *pieces)
-    seconds = seconds.replace("X['day']", f"X['day']{first}")
-    assert (eval(seconds, {"X": times, "polars": pl}) == 3600).all()
-    flags = POLARS.select("age").with_columns(pl.Series("flag", [True, None] * 20, pl.Object))
-    model = make_dp_pipeline(SimpleImputer(strategy="constant", fill_value=0), CLASSIFIER)
-    # Old versions of polars cannot read objects; the advice about texts is the same.
-    texts = POLARS.select("age", flag="town")
-    (booleans,) = cures_of(lambda: model.fit(texts, Y), r"polars\.Series\(.*Boolean\)")
-    assert eval(booleans, {"X": flags, "polars": pl}).to_list() == [True, None] * 20
 
 
 def test_cures_of_gaps_in_y_of_logarithms_and_of_files_work(tmp_path):
