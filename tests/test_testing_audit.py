@@ -163,7 +163,8 @@ def test_outputs_of_other_lengths_are_told_apart():
 def test_a_seed_repeats_an_audit_with_any_number_of_jobs():
     runs = []
     for n_jobs in (None, 2):
-        with parallel_config(n_jobs=n_jobs):
+        # Processes take seconds to begin, and share nothing that threads do not.
+        with parallel_config("threading", n_jobs=n_jobs):
             runs.append(audit(gaussian(1.0), 0.0, 1.0, n_fits=100, random_state=7))
     assert runs[0] == runs[1]
 

@@ -6,7 +6,8 @@
 import re
 from collections import defaultdict
 from contextlib import contextmanager
-from unittest.mock import patch
+from functools import cache
+from unittest.mock import Mock, patch
 
 from covers import pairwise_cover
 from families import FAMILIES
@@ -75,24 +76,17 @@ def releases_of(family, solver):
     cells, covered = defaultdict(list), family.cover(family.cells)
     for cell in dict.fromkeys((*covered, *pairwise_cover(family.cells))):
         if solver_of(cell) == solver:
-            for name in dict.fromkeys(map(without_number, names_released(family, cell))):
+            for name in used_in(family.name, cell)[0]:
                 cells[name] += [cell] * (cell in covered)
     # What does not take place has no value that could move.
     cells.pop(SKIPPED, None)
     return cells
 
 
-def names_released(family, cell):
-    with family.setting(cell):
-        arguments = family.arguments(family.ordinary(cell))
-        spent = fit_with(cell(), arguments, RecordingBudget)[1].spent()
-    return [release.name for release in spent.releases]
-
-
 def made_by(family, cell):
     """Name what an attack on a cell can move, and by what it is bounded."""
-    names = {(solver_of(cell), without_number(name)) for name in names_released(family, cell)}
-    return {*names, *functions_called(family, cell), cell.adjacency}
+    names, functions = used_in(family.name, cell)
+    return {*((solver_of(cell), name) for name in names), *functions, cell.adjacency}
 
 
 def without_number(name):
@@ -105,26 +99,21 @@ def uses_of_sensitivities():
     cells = defaultdict(list)
     for family in FAMILIES:
         for cell in family.cover(family.cells):
-            for function in functions_called(family, cell):
+            for function in used_in(family.name, cell)[1]:
                 cells[function].append((family, cell))
     return cells
 
 
-def functions_called(family, cell):
-    called = {}
-
-    def watch(name, right):
-        def watched(*arguments, **more):
-            called[name] = True
-            return right(*arguments, **more)
-
-        return watched
-
-    with patch.multiple(
-        sensitivity, **{name: watch(name, getattr(sensitivity, name)) for name in SENSITIVITIES}
-    ):
-        names_released(family, cell)
-    return called
+@cache
+def used_in(family_name, cell):
+    """Name the releases of a fit, without numbers, and the sensitivities that it calls."""
+    family = next(one for one in FAMILIES if one.name == family_name)
+    watched = {name: Mock(wraps=getattr(sensitivity, name)) for name in SENSITIVITIES}
+    with family.setting(cell), patch.multiple(sensitivity, **watched):
+        arguments = family.arguments(family.ordinary(cell))
+        spent = fit_with(cell(), arguments, RecordingBudget)[1].spent()
+    names = dict.fromkeys(without_number(release.name) for release in spent.releases)
+    return list(names), [name for name, one in watched.items() if one.called]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
-from itertools import count, islice
+from itertools import count
 
 import numpy as np
 import pytest
@@ -52,9 +52,9 @@ def is_killed(folder, question, number):
     return is_killed_at(number, lambda: ask(folder, question))
 
 
-def killed_at_each(folder, question):
-    """Yield copies of a folder, in each of which an owner was killed one change later."""
-    for number in count():
+def killed_at_each(folder, question, first=0, step=1):
+    """Yield copies of a folder, in each of which an owner was killed some changes later."""
+    for number in count(first, step):
         here = folder.with_name(f"{folder.name}-{number}")
         subprocess.run(["cp", "-a", folder, here], check=True)  # which keeps hard links
         if not is_killed(here, question, number):
@@ -140,7 +140,8 @@ def test_an_owner_that_is_killed_at_some_changes_of_the_last_answer_comes_back(
 def test_who_is_killed_while_it_comes_back_comes_back(folder, talk):
     for i in range(LAST):
         ask(folder, talk.questions[i][0])
-    for here in islice(killed_at_each(folder, talk.questions[LAST][0]), None, None, 4):
-        for again in killed_at_each(here, talk.questions[LAST][0]):
+    for number, here in enumerate(killed_at_each(folder, talk.questions[LAST][0], step=4)):
+        # In turns, so that all changes are among them.
+        for again in killed_at_each(here, talk.questions[LAST][0], first=number % 3, step=3):
             assert not (has_ended(again) and has_key(again))
             check_goes_on(again, talk, LAST)

@@ -180,9 +180,9 @@ def test_rows_too_long_for_a_moment_have_none(monkeypatch):
 
 @ignore_warnings
 def test_hashed_texts_need_no_matrix_of_their_columns():
-    # A square matrix of them would take 8 TB.
+    # A square matrix of them would take half a terabyte.
     generator = np.random.default_rng(0)
-    X = sparse.csr_array(sparse.random(300, 1 << 20, 1e-5, "csr", random_state=generator))
+    X = sparse.csr_array(sparse.random(300, 1 << 18, 1e-5, "csr", random_state=generator))
     y = generator.normal(size=300)
     model = DPLinearRegression(epsilon=np.inf, n_iter=8).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
