@@ -12,7 +12,7 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from harness import null_row
+from harness import NamedCell, group, null_row, strange_numbers
 from scipy.sparse import csr_array, issparse
 from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
@@ -28,7 +28,6 @@ from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import lattice_step
 from skdp.privacy.plan import AnyOf, PrivacyCost
-from skdp.testing._recording import Group
 from skdp.units import ResolvedRow
 
 N_ROWS, N_FEATURES = 120, 4
@@ -256,7 +255,7 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a mean: of rows most of which are shortened, or few."""
 
     adjacency: str = "replace"
@@ -268,9 +267,6 @@ class Cell:
         # Noise has to leave something that can be attacked.
         given = {"adjacency": self.adjacency, "row_norm": self.row_norm, "epsilon": 100.0}
         return self.make(**{**given, **more})
-
-    def __str__(self):
-        return f"{self.adjacency}, row_norm={self.row_norm}, {self.container}"
 
     def contain(self, X):
         """Put dense rows into a container."""
@@ -288,9 +284,8 @@ def datasets(cell):
 
 def strange(cell):
     """Finite numbers that are far from ordinary."""
-    ones = np.ones((N_ROWS, N_FEATURES))
-    strange = {"zeros": 0 * ones, "huge": 1e300 * ones, "denormal": 5e-324 * ones}
-    return {name: cell.contain(X) for name, X in strange.items()}
+    found = strange_numbers((N_ROWS, N_FEATURES))
+    return {name: cell.contain(found[name]) for name in ("zeros", "huge", "denormal")}
 
 
 def strangers(cell, X):
@@ -306,9 +301,7 @@ def groups(cell, X):
         neighbor = dense(X)
         neighbor[0] = row
         found.append((cell.contain(neighbor),))
-    if cell.adjacency == "replace":
-        return [Group(found)]
-    return [Group(found, origin=(X,), make_null=lambda: null_row(0))]
+    return [group(cell, found, (X,), lambda: null_row(0))]
 
 
 def dense(X):

@@ -6,13 +6,12 @@ from functools import partial
 from unittest.mock import patch
 
 import numpy as np
-from harness import null_row
+from harness import NamedCell, group, null_row, strange_numbers
 from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier
 from skdp.linear_model.logistic import plan as logistic_plan
-from skdp.testing._recording import Group
 
 N_RECORDS, N_FEATURES, N_STEPS = 20, 6, 4
 # Of the matrices that rows of the last two containers are.
@@ -51,7 +50,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a fit."""
 
     adjacency: str = "replace"
@@ -83,14 +82,6 @@ class Cell:
     def has_matrices(self):
         """Whether the records are matrices."""
         return self.container in ("flat", "flat parts", "matrices")
-
-    def __str__(self):
-        parts = [self.adjacency, f"{self.n_classes} classes", self.container]
-        parts += ["row norm"] * (self.row_norm is not None)
-        parts += ["a class lacks"] * self.lacks_class
-        parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 100)
-        parts += [] if self.prior is None else [f"prior {self.prior:g}"]
-        return ", ".join(parts)
 
     def data(self):
         """Draw records."""
@@ -151,18 +142,9 @@ def datasets(cell):
 
 def strange(cell):
     """Data that numerical methods do not like, all finite."""
-    data, generator = cell.data(), np.random.default_rng(3)
-    ones, shape = np.ones_like(data.rows), data.rows.shape
-    mixed = generator.choice([-1, 1], shape) * 10.0 ** generator.uniform(-300, 300, shape)
-    strange = {
-        "zeros": 0 * ones,
-        "huge": 1e300 * ones,
-        "largest": LARGEST * np.sign(data.rows + 0.1),
-        "denormal": 5e-324 * ones,
-        "mixed scales": mixed,
-        "far from the origin": data.rows + 1e12,
-    }
-    return {name: dataclasses.replace(data, rows=rows) for name, rows in strange.items()}
+    data = cell.data()
+    found = {**strange_numbers(data.rows.shape), "far from the origin": data.rows + 1e12}
+    return {name: dataclasses.replace(data, rows=rows) for name, rows in found.items()}
 
 
 def groups(cell, data):
@@ -177,9 +159,7 @@ def groups(cell, data):
     odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1]), 1e300 * others[2]]
     odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0], 0 * others[0]]
     found += [data.with_record(row, last).arguments for row in odd]
-    if cell.adjacency == "replace":
-        return [Group(found)]
-    return [Group(found, origin=data.arguments, make_null=null_record)]
+    return [group(cell, found, data.arguments, null_record)]
 
 
 #: Makes the first record null in every fit inside; its label is any.

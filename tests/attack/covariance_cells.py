@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scaler_cells
-from harness import Slip, null_row
+from harness import Slip, group, null_row
 from row_cells import with_row
 from scaler_cells import ADJACENCIES, BOUNDS, GAPS, D, dense, strange, strangers
 
 from skdp import DPCovariance
-from skdp.testing._recording import Group
 
 __all__ = ["CELLS", "SLIPS", "datasets", "strange", "strangers"]
 
@@ -56,13 +55,6 @@ class Cell(scaler_cells.Cell):
             "prior": (np.zeros(D), np.eye(D)) if self.has_prior else None,
         }
         return DPCovariance(**{**given, **more})
-
-    def __str__(self):
-        kind = f"epsilon {self.epsilon:g}" + ", centered" * self.is_centered
-        kind += ", marginals" * self.has_marginals
-        kind += ", prior" * self.has_prior
-        kind += ", in bounds" * self.in_bounds
-        return f"{super().__str__()}, {kind}"
 
 
 CELLS = tuple(
@@ -117,9 +109,7 @@ def groups(cell, X):
     if cell.has_gaps:
         rows += [np.where(gaps, np.nan, big) for gaps in GAPS]
     found = [(cell.contain(with_row(dense(X), 0, row)),) for row in rows]
-    if cell.adjacency == "replace":
-        return [Group(found)]
-    return [Group(found, origin=(X,), make_null=lambda: null_row(0))]
+    return [group(cell, found, (X,), lambda: null_row(0))]
 
 
 def orthogonal(right):

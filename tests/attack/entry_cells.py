@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from harness import Slip
+from harness import NamedCell, Slip
 from row_cells import RELEASED, RELEASED_OF_PCA
 
 from skdp import DPPCA, DPTruncatedSVD
@@ -35,7 +35,7 @@ SQUARE_UNITS = ("edge", "spectral")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a fit."""
 
     unit: str
@@ -89,18 +89,6 @@ class Cell:
         if zero_is_missing or self.adjacency == "zero_out" or self.unit == "row":
             return min(lower, 0.0), max(upper, 0.0)
         return lower, upper
-
-    def __str__(self):
-        parts = [self.unit, self.solver, self.model, self.adjacency, self.bounds]
-        if self.is_pure:
-            parts.append("pure")
-        if self.unit == "interaction":
-            parts.append(f"floor {self.degree_floor}")
-        if self.coherence_bound:
-            parts.append(f"coherence {self.coherence_bound}")
-        if self.size:
-            parts.append(f"size {self.size:g}")
-        return ", ".join(filter(None, parts))
 
     def data(self, generator):
         """Draw a matrix with entries at the bounds."""

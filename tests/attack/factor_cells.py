@@ -9,7 +9,7 @@ import entry_cells
 import entry_neighbors
 import numpy as np
 import row_cells
-from harness import watched_bases
+from harness import NamedCell, watched_bases
 
 from skdp import DPLowRankFactorizer
 from skdp.decomposition.streams import sketches
@@ -28,7 +28,7 @@ CHANGE = 1.5
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a fit."""
 
     unit: str
@@ -68,11 +68,6 @@ class Cell:
         # Around the middle of its bounds no value is farther from a missing one than from another.
         bounds = "away from 0" if self.missing == "middle" else self.bounds
         return entry_cells.Cell("entry", self.solver, "svd", self.adjacency, bounds)
-
-    def __str__(self):
-        parts = [self.unit, self.solver, self.adjacency, self.bounds]
-        more = ["pure" * self.is_pure, "middle" * (self.missing == "middle")]
-        return ", ".join(filter(None, [*parts, *more]))
 
 
 CELLS = (

@@ -17,7 +17,7 @@ from skdp.data.sources import Source
 from skdp.decomposition._spec import RowsSpec
 from skdp.decomposition.rows.fit import read_rows_once
 from skdp.preprocessing import scales
-from skdp.testing._recording import RecordingBudget, farthest, replay
+from skdp.testing._recording import Group, RecordingBudget, farthest, replay
 
 
 def scaled(factor):
@@ -37,6 +37,36 @@ class Slip:
     release: str
     cell: Callable
     wrong: Callable = TOO_LITTLE
+
+
+class NamedCell:
+    """A cell that prints all of its values that are not defaults."""
+
+    def __str__(self):
+        defaults = {one.name: one.default for one in dataclasses.fields(self)}
+        said = {name: one for name, one in vars(self).items() if one != defaults[name]}
+        named = ((name, getattr(one, "__name__", one)) for name, one in said.items())
+        texts = (one if isinstance(one, str) else f"{name}={one}" for name, one in named)
+        return ", ".join(texts) or "default"
+
+
+def group(cell, datasets, origin, make_null):
+    """Group neighbors: of each other, or of an origin in which a unit may be null."""
+    if cell.adjacency == "replace":
+        return Group(datasets)
+    return Group(datasets, origin=origin, make_null=make_null)
+
+
+def strange_numbers(shape):
+    """Give finite numbers that are far from ordinary."""
+    ones, signs = np.ones(shape), (-1.0) ** np.indices(shape).sum(axis=0)
+    return {
+        "zeros": 0 * ones,
+        "huge": 1e300 * ones,
+        "largest": np.finfo(float).max * signs,
+        "denormal": 5e-324 * ones,
+        "all scales": 10.0 ** np.linspace(-300, 300, ones.size).reshape(shape) * signs,
+    }
 
 
 @contextmanager

@@ -4,14 +4,13 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
-from harness import altered, without_row
+from harness import NamedCell, altered, group, strange_numbers, without_row
 from in_parts import in_parts
 from people_cells import OfPeople, as_groups, own_of, whose
 from scipy.sparse import csr_array
 
 from skdp import DPLinearRegression
 from skdp.data.parts import Targets
-from skdp.testing._recording import Group
 
 N_RECORDS, N_FEATURES, N_LONG = 40, 5, 70
 LARGEST = np.finfo(float).max
@@ -61,7 +60,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a fit."""
 
     container: str = "dense"
@@ -90,16 +89,6 @@ class Cell:
             n_features = N_LONG if self.container.startswith("long") else N_FEATURES
             given["prior"] = self.prior * np.linspace(-1, 1, n_features), 1.0
         return DPLinearRegression(**{**given, **more})
-
-    def __str__(self):
-        parts = [self.container, self.adjacency]
-        parts += ["bounds"] * (self.bounds is not None)
-        parts += ["response bound"] * (self.response_bound is not None)
-        parts += ["no intercept"] * (not self.fit_intercept)
-        parts += [f"offset {self.offset:g}"] * bool(self.offset)
-        parts += [] if self.prior is None else [f"prior {self.prior:g}"]
-        parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 200)
-        return ", ".join(parts)
 
     @property
     def is_weak(self):
@@ -153,24 +142,11 @@ def datasets(cell):
 
 def strange(cell):
     """Data that numerical methods do not like, all finite."""
-    data, generator = cell.data(), np.random.default_rng(3)
-    ones, y = np.ones_like(data.rows), data.responses
-    signs = (-1.0) ** np.arange(N_RECORDS)
-
-    def mixed(shape):
-        return generator.choice([-1, 1], shape) * 10.0 ** generator.uniform(-300, 300, shape)
-
-    strange = {
-        "zeros": (0 * ones, 0 * y),
-        "huge": (1e300 * ones, 0 * y + 1e300),
-        "largest": (LARGEST * np.sign(data.rows + 0.1), LARGEST * signs),
-        "denormal": (5e-324 * ones, 0 * y + 5e-324),
-        "mixed scales": (mixed(ones.shape), mixed(y.shape)),
-        "far from the origin": (data.rows + 1e12, y + 1e12),
-    }
+    data = cell.data()
+    rows, responses = map(strange_numbers, (data.rows.shape, data.responses.shape))
+    rows["far"], responses["far"] = data.rows + 1e12, data.responses + 1e12
     return {
-        name: dataclasses.replace(data, rows=rows, responses=responses)
-        for name, (rows, responses) in strange.items()
+        name: dataclasses.replace(data, rows=rows[name], responses=responses[name]) for name in rows
     }
 
 
@@ -192,9 +168,7 @@ def groups(cell, data):
     """Records in the place of the first."""
     found = [data, *(data.with_record(*one) for one in candidates(cell, data))]
     arguments = [one.arguments for one in found]
-    if cell.adjacency == "replace":
-        return [Group(arguments)]
-    return [Group(arguments, origin=data.arguments, make_null=lambda: null_records([0]))]
+    return [group(cell, arguments, data.arguments, lambda: null_records([0]))]
 
 
 def null_records(places):

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import entry_cells
 import numpy as np
 import row_cells
+from harness import NamedCell
 from row_cells import D, N
 from scipy.sparse import csr_array
 
@@ -32,7 +33,7 @@ SOLVERS = (*row_cells.SOLVERS, *row_cells.GUIDED, "interaction")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a fit of several owners."""
 
     solver: str
@@ -79,10 +80,6 @@ class Cell:
             return (np.random.default_rng(0).random((N, self.n_features)) < 0.5).astype(float)
         X = make_spiked(N, self.n_features, k=2, random_state=0)[0]
         return np.abs(X) if self.is_guided else X
-
-    def __str__(self):
-        parts = [self.solver, self.adjacency, self.unit, self.model, self.norms, self.container]
-        return ", ".join(parts + ["wide"] * self.is_wide)
 
 
 def of_interactions(cell):

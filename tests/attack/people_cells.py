@@ -10,7 +10,7 @@ import scaler_cells
 import trace_cells
 import trace_neighbors
 from covers import combined, least_cover
-from harness import altered, watched_looks, watched_points, without_record, without_row
+from harness import altered, group, watched_looks, watched_points, without_record, without_row
 from in_parts import in_parts
 from row_cells import D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
@@ -18,7 +18,7 @@ from trace_cells import exchanged
 
 import skdp
 from skdp.datasets import make_spiked
-from skdp.testing._recording import Group, RecordingBudget, fit_with, record
+from skdp.testing._recording import RecordingBudget, fit_with, record
 
 __all__ = ["CELLS", "is_reached", "setting"]
 
@@ -33,39 +33,21 @@ class ByPlace:
         return super().fit(X, *y, users=users)
 
 
-class SVDOfPeople(ByPlace, skdp.DPTruncatedSVD):
-    __doc__ = skdp.DPTruncatedSVD.__doc__
+def by_place(kind):
+    """Make a class of an estimator that takes users by their place, which pickles find here."""
+    name = f"{kind.__name__}OfPeople"
+    own = {"__doc__": kind.__doc__, "__module__": __name__}
+    return globals().setdefault(name, type(name, (ByPlace, kind), own))
 
 
-class PCAOfPeople(ByPlace, skdp.DPPCA):
-    __doc__ = skdp.DPPCA.__doc__
-
-
-class ScalerOfPeople(ByPlace, skdp.DPStandardScaler):
-    __doc__ = skdp.DPStandardScaler.__doc__
-
-
-class CovarianceOfPeople(ByPlace, skdp.DPCovariance):
-    __doc__ = skdp.DPCovariance.__doc__
-
-
-class ClassifierOfPeople(ByPlace, skdp.DPLogisticRegression):
-    __doc__ = skdp.DPLogisticRegression.__doc__
-
-
-class MatrixClassifierOfPeople(ByPlace, skdp.DPTraceClassifier):
-    __doc__ = skdp.DPTraceClassifier.__doc__
-
-
-class LinearOfPeople(ByPlace, skdp.DPLinearRegression):
-    __doc__ = skdp.DPLinearRegression.__doc__
-
-
-class TraceOfPeople(ByPlace, skdp.DPTraceRegressor):
-    __doc__ = skdp.DPTraceRegressor.__doc__
-
-
-BY_PLACE = {kind.__mro__[2]: kind for kind in ByPlace.__subclasses__()}
+BY_PLACE = {
+    kind: by_place(kind)
+    for kind in (
+        *(skdp.DPTruncatedSVD, skdp.DPPCA, skdp.DPStandardScaler, skdp.DPCovariance),
+        *(skdp.DPLogisticRegression, skdp.DPTraceClassifier),
+        *(skdp.DPLinearRegression, skdp.DPTraceRegressor),
+    )
+}
 
 
 class OfPeople:
@@ -82,9 +64,6 @@ class Cell(OfPeople, row_cells.Cell):
     """One way to ask for a fit."""
 
     layout: str = "dense"
-
-    def __str__(self):
-        return f"{super().__str__()}, {self.layout}"
 
 
 def _cells():
@@ -195,9 +174,7 @@ def own_of(single, generator):
 def as_groups(cell, found, null):
     """Neighbors in the first person, who is null in the first of them where units may be."""
     arguments = [one.arguments for one in found]
-    if cell.adjacency == "replace":
-        return [Group(arguments)]
-    return [Group(arguments, origin=arguments[0], make_null=lambda: null(0))]
+    return [group(cell, arguments, arguments[0], lambda: null(0))]
 
 
 def null_person(number):
@@ -265,8 +242,8 @@ def scaled_groups(cell, data):
 
 def _rows_of(cell, data):
     kind = covariance_cells if isinstance(cell, CovarianceCell) else scaler_cells
-    (group,) = kind.groups(cell, cell.contain(data.X[:60]))
-    return group.datasets
+    (found,) = kind.groups(cell, cell.contain(data.X[:60]))
+    return found.datasets
 
 
 # ------------------------------
@@ -328,9 +305,9 @@ def class_groups(cell, records):
     single = replace(records.data, rows=records.data.rows[first], labels=records.data.labels[first])
     single = replace(single, container=single.container.removesuffix("parts").strip() or "dense")
     plain = class_cells.Cell(**{**vars(cell), "container": single.container})
-    (group,) = class_cells.groups(plain, single)
-    rows = np.array([scaler_cells.dense(X)[0].ravel() for X, _ in group.datasets], np.float64)
-    labels = np.array([y[0] for _, y in group.datasets])
+    (of_records,) = class_cells.groups(plain, single)
+    rows = np.array([scaler_cells.dense(X)[0].ravel() for X, _ in of_records.datasets], np.float64)
+    labels = np.array([y[0] for _, y in of_records.datasets])
     chosen = own_of(range(len(rows)), generator)
     found = [records, *(records.with_first(rows[i], labels[i], generator) for i in chosen)]
     is_first = (records.users == 0)[:, np.newaxis]

@@ -7,14 +7,13 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from harness import Slip, null_row
+from harness import NamedCell, Slip, group, null_row, strange_numbers
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.decomposition.rows import fit as rows_fit
 from skdp.decomposition.rows import plan as rows_plan
 from skdp.decomposition.rows import solvers as rows_solvers
-from skdp.testing._recording import Group
 
 N, D = 40, 6
 MODELS = {
@@ -43,7 +42,7 @@ PUBLIC = {"n_features_in_", "privacy_spent_", "_unit"}
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a fit."""
 
     model: str
@@ -68,9 +67,6 @@ class Cell:
                 **more,
             }
         )
-
-    def __str__(self):
-        return ", ".join((self.model, self.solver, self.adjacency, self.norms))
 
 
 def models_of(solver):
@@ -134,13 +130,7 @@ def datasets(cell=None):
 
 def strange(cell):
     """Finite numbers that are far from ordinary."""
-    ones = np.ones((N, D))
-    return {
-        "huge": 1e300 * ones,
-        "largest": np.finfo(float).max * np.where(np.arange(D) % 2, 1.0, -1.0) * ones,
-        "denormal": 5e-324 * ones,
-        "all scales": 10.0 ** np.linspace(-300, 300, N * D).reshape(N, D),
-    }
+    return strange_numbers((N, D))
 
 
 def groups(cell, X):
@@ -152,9 +142,7 @@ def groups(cell, X):
         *(scale * generator.normal(size=D) for scale in (0.1, 1.0, 10.0, 10.0, 10.0)),
     ]
     found = [(X,), *((with_row(X, 0, row),) for row in rows)]
-    if cell.adjacency == "replace":
-        return [Group(found)]
-    return [Group(found, origin=(X,), make_null=lambda: null_row(0))]
+    return [group(cell, found, (X,), lambda: null_row(0))]
 
 
 def adversarial_rows(X, components):

@@ -4,13 +4,12 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from harness import Slip, null_row
+from harness import NamedCell, Slip, group, null_row, strange_numbers
 from in_parts import in_parts, stacked
 from row_cells import with_row
 from scipy.sparse import csr_array, issparse
 
 from skdp import DPStandardScaler, RowBlocks
-from skdp.testing._recording import Group
 
 N, D = 60, 3
 LOW, HIGH = np.array([-2.0, -4.0, 0.0]), np.array([2.0, 2.0, 3.0])
@@ -24,7 +23,7 @@ PUBLIC = {"n_features_in_", "clip_", "n_samples_seen_", "privacy_spent_"}
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for scales."""
 
     bounds: str = "none"
@@ -44,11 +43,6 @@ class Cell:
             "missing": "mean" if self.has_gaps else "refuse",
         }
         return DPStandardScaler(**{**given, **more})
-
-    def __str__(self):
-        kind = "narrow" if self.is_narrow else "wide"
-        kind += ", gaps" if self.has_gaps else ""
-        return ", ".join((f"bounds {self.bounds}", self.adjacency, self.container, kind))
 
     def contain(self, X):
         """Put dense rows into a container."""
@@ -82,14 +76,7 @@ def datasets(cell):
 
 def strange(cell):
     """Finite numbers that are far from ordinary."""
-    ones = np.ones((N, D))
-    strange = {
-        "huge": 1e300 * ones,
-        "largest": np.finfo(float).max * np.where(np.arange(D) % 2, 1.0, -1.0) * ones,
-        "denormal": 5e-324 * ones,
-        "all scales": 10.0 ** np.linspace(-300, 300, N * D).reshape(N, D),
-    }
-    return {name: cell.contain(X) for name, X in strange.items()}
+    return {name: cell.contain(X) for name, X in strange_numbers((N, D)).items()}
 
 
 def strangers(cell, X):
@@ -111,9 +98,7 @@ def groups(cell, X):
     if cell.has_gaps:
         rows += [np.where(gaps, np.nan, row) for row in rows[:16] for gaps in GAPS]
     found = [(cell.contain(with_row(dense(X), 0, row)),) for row in rows]
-    if cell.adjacency == "replace":
-        return [Group(found)]
-    return [Group(found, origin=(X,), make_null=lambda: null_row(0))]
+    return [group(cell, found, (X,), lambda: null_row(0))]
 
 
 def dense(X):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
+from harness import NamedCell
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer
 from skdp.decomposition.streams import base as stream_base
@@ -22,7 +23,7 @@ ADJACENCIES = ("replace", "zero_out")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a stream."""
 
     unit: str
@@ -48,9 +49,6 @@ class Cell:
             **own,
             **more,
         }
-
-    def __str__(self):
-        return ", ".join([self.make.__name__, self.unit, self.sketch, self.adjacency])
 
 
 CELLS = tuple(itertools.starmap(Cell, itertools.product(UNITS, SKETCHES, ADJACENCIES)))

@@ -21,7 +21,8 @@ from skdp import DPPCA, DPLinearRegression
 from skdp._validation import in_parts
 from skdp.data.dask_rows import sum_in_graph
 from skdp.data.parts import RowParts
-from skdp.testing._recording import fit_with, record, scripted_budget
+from skdp.testing._checks import ROUNDING
+from skdp.testing._recording import farthest, fit_with, record, scripted_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -31,12 +32,11 @@ LAYOUTS = ("vectors", "narrow vectors", "flat", "sparse vectors")
 
 def taken(name, cell):
     """Whether chunks hold what a cell is fitted to."""
-    words = {*str(cell).replace(",", "").split()}
     if name == "records":
-        return cell.layout in LAYOUTS and "record" in words
+        return cell.layout in LAYOUTS and cell.unit == "record"
     if name == "factors":
         return cell.unit == "row"
-    return not {"parts", "matrices"} & words
+    return not getattr(cell, "container", "").endswith(("parts", "matrices"))
 
 
 CELLS = [
@@ -138,12 +138,8 @@ def test_rows_that_change_between_passes_are_bounded_like_any(estimator, later, 
         again = scripted_budget(first.released)
         _, second = fit_with(clone(estimator), chunks(is_spoiled=True), again)
     assert len(loads) > 3
-    for one, other, release in zip(
-        first.values, second.values, first.spent().releases, strict=True
-    ):
-        assert np.isfinite(other).all(), release.name
-        # As many rows have changed.
-        assert np.linalg.norm(one - other) <= 10 * release.sensitivity * (1 + 1e-12), release.name
+    # As many rows have changed.
+    assert max(farthest([second], first).values()) <= 10 * ROUNDING
 
 
 @pytest.mark.parametrize("moved", ["rows", "targets"])

@@ -43,9 +43,6 @@ class InCalls:
         made = super().__call__(**more)
         return in_calls(type(made), self.cuts)(**made.get_params(deep=False))
 
-    def __str__(self):
-        return f"{super().__str__()}, in calls {self.cuts}"
-
 
 @dataclass(frozen=True)
 class OfRows(InCalls, row_cells.Cell):

@@ -68,35 +68,23 @@ def empirical_mu(name, who, n_telling, seed=0, n_own=1):
     return (with_unit.mean() - without.mean()) / math.sqrt((with_unit.var() + without.var()) / 2)
 
 
+COALITIONS = [
+    # All who tell were reckoned with.
+    *((n_owners, n, n, 1) for n_owners in (3, 4, 5) for n in (0, 1, 2)),
+    # More tell, or fewer.
+    *((*one, 1) for one in [(3, 0, 1), (3, 1, 2), (4, 1, 3), (5, 0, 4), (5, 2, 3)]),
+    *((*one, 1) for one in [(5, 1, 0), (5, 2, 1)]),
+    # The local model: all others tell, and what is left is one message.
+    (4, 3, 3, 1),
+    # All rows of an owner.
+    (4, 1, 1, 1000),
+]
+
+
 @pytest.mark.covered
 @pytest.mark.parametrize("name", RELEASES)
-@pytest.mark.parametrize("n_owners", [3, 4, 5])
-@pytest.mark.parametrize("colluding", [0, 1, 2])
-def test_a_coalition_sees_what_is_claimed(name, n_owners, colluding):
-    who = Shares(n_owners, n_owners - colluding, 1000)
-    assert 0.94 <= empirical_mu(name, who, colluding) / COST.mu <= 1.03
-
-
-@pytest.mark.covered(at_most=2)
-@pytest.mark.parametrize("name", RELEASES)
-@pytest.mark.parametrize(
-    ("n_owners", "colluding", "n_telling"),
-    [(3, 0, 1), (3, 1, 2), (4, 1, 3), (5, 0, 4), (5, 2, 3), (5, 1, 0), (5, 2, 1)],
-)
-def test_more_or_fewer_who_tell_see_more_or_less_as_documented(
-    name, n_owners, colluding, n_telling
-):
+@pytest.mark.parametrize(("n_owners", "colluding", "n_telling", "n_own"), COALITIONS)
+def test_a_coalition_sees_what_is_documented(name, n_owners, colluding, n_telling, n_own):
     who = Shares(n_owners, n_owners - colluding, 1000)
     documented = COST.mu * math.sqrt((n_owners - colluding) / (n_owners - n_telling))
-    assert 0.94 <= empirical_mu(name, who, n_telling) / documented <= 1.03
-
-
-@pytest.mark.parametrize("name", RELEASES)
-def test_a_single_message_of_the_local_model_is_as_private_as_claimed(name):
-    # All others tell: what is left is one message.
-    assert 0.94 <= empirical_mu(name, Shares(4, 1, 1000), 3) / COST.mu <= 1.03
-
-
-@pytest.mark.parametrize("name", ["mean", "second moment"])
-def test_all_rows_of_an_owner_are_as_private_as_one(name):
-    assert 0.94 <= empirical_mu(name, Shares(4, 3, 1000), 1, n_own=1000) / COST.mu <= 1.03
+    assert 0.94 <= empirical_mu(name, who, n_telling, n_own=n_own) / documented <= 1.03

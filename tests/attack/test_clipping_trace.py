@@ -9,7 +9,7 @@ from trace_neighbors import outside
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linalg.matrices import tangent_vector
+from skdp.linalg.matrices import FixedRank, tangent_vector
 from skdp.linear_model.low_rank.descent import RecordClipping, ResponseClipping, random_start
 from skdp.linear_model.low_rank.records import Records
 
@@ -54,6 +54,16 @@ def test_a_product_of_tiny_numbers_and_a_huge_response_is_clipped():
         clipped = lone_gradient(point, 10.0**exponent * matrix, response)
         assert np.linalg.norm(clipped.total) <= 1
         assert np.linalg.norm(clipped.total) > 0.99 or exponent < -200
+
+
+def test_tiny_vectors_are_clipped_beside_huge_responses():
+    # Products with the map underflow, and the response would make them long again.
+    X = np.full((4, 3), 1e-310)
+    y = np.array([1e99, -1e99, 1e99, np.nan])
+    records = Records(Design(as_source(X), (3, 1), row_map=1e-15 * np.eye(3)), Targets.of(y), 0.0)
+    point = FixedRank(np.eye(3)[:, :1], np.ones(1), np.ones((1, 1)))
+    found = RecordClipping(records).gradient(point, 0.0, 1e-100)
+    assert np.linalg.norm(found.total) <= 3e-100 * (1 + 1e-12)
 
 
 LAYOUTS = ("dense", "outer", "sparse")

@@ -3,11 +3,11 @@
 import dataclasses
 
 import numpy as np
-from harness import null_record, watched_looks, watched_points
+from harness import group, null_record, watched_looks, watched_points
 from scipy.linalg import sqrtm
 from trace_cells import COL_COV, ROW_COV
 
-from skdp.testing._recording import Group, farthest_of, record
+from skdp.testing._recording import farthest_of, record
 
 LARGEST = np.finfo(float).max
 # Beyond any clip level, and yet no product of it overflows.
@@ -31,9 +31,7 @@ def group_of(cell, data, records):
     """Put records in the place of one, or beside data without that one."""
     index = place(cell, data)
     found = [data.arguments, *(data.with_record(index, *one).arguments for one in records)]
-    if cell.adjacency == "replace":
-        return Group(found)
-    return Group(found, origin=data.arguments, make_null=lambda: null_record(index))
+    return group(cell, found, data.arguments, lambda: null_record(index))
 
 
 def place(cell, data):

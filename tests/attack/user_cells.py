@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
-from harness import altered
+from harness import NamedCell, altered, group
 from scipy.linalg import null_space
 
 from skdp import DPPersonalizedRegressor
 from skdp.linear_model.personal import fit as personal_fit
-from skdp.testing._recording import Group, RecordingBudget, fit_with
+from skdp.testing._recording import RecordingBudget, fit_with
 
 N_USERS, N_FEATURES, N_ROWS = 24, 5, (1, 4, 11)
 LARGEST = np.finfo(float).max
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(NamedCell):
     """One way to ask for a fit."""
 
     adjacency: str
@@ -37,17 +37,6 @@ class Cell:
         """Make an estimator."""
         own = {name: value for name, value in vars(self).items() if name != "dtype"}
         return DPPersonalizedRegressor(**{**own, **more})
-
-    def __str__(self):
-        parts = [self.solver, self.adjacency, f"{self.n_components} components"]
-        parts += [f"{self.n_iter} steps"]
-        parts += ["no intercept"] * (not self.fit_intercept)
-        parts += ["no mean head"] * (not self.mean_head)
-        parts += ["not whitened"] * (not self.decorrelate)
-        parts += [f"{self.max_rows_per_user} rows"] * (self.max_rows_per_user is not None)
-        parts += ["pure"] * (self.delta == 0)
-        parts += ["float32"] * (self.dtype is np.float32)
-        return ", ".join(parts)
 
 
 def _cells():
@@ -116,40 +105,28 @@ def strange(cell):
     """Users that numerical methods do not like, all finite."""
     data, generator = drawn(cell), np.random.default_rng(3)
 
-    def of(change, respond):
-        rows = tuple(change(own) for own in data.rows)
-        return Data(rows, tuple(respond(own) for own in data.responses), cell.dtype)
-
-    def constant(value):
-        return lambda own: np.full_like(own, value)
-
     def mixed(own):
-        return generator.choice([-1, 1], own.shape) * 10.0 ** generator.uniform(
-            -300, 300, own.shape
-        )
+        signs = generator.choice([-1, 1], own.shape)
+        return signs * 10.0 ** generator.uniform(-300, 300, own.shape)
 
-    one_row = Data(
-        tuple(own[:1] for own in data.rows), tuple(own[:1] for own in data.responses), cell.dtype
-    )
-    same = Data(data.rows[:1] * N_USERS, data.responses[:1] * N_USERS, cell.dtype)
-    long = Data(
-        tuple(np.repeat(own, 40, axis=0) for own in data.rows),
-        tuple(np.repeat(own, 40) for own in data.responses),
-        cell.dtype,
-    )
-    return {
-        "zeros": of(constant(0.0), constant(0.0)),
-        "huge": of(constant(1e200), constant(1e200)),
-        "largest": of(lambda own: LARGEST * np.sign(own), lambda own: LARGEST * np.sign(own)),
-        "denormal": of(constant(5e-324), constant(5e-324)),
-        "small": of(lambda own: 1e-310 * own, lambda own: 1e-310 * own),
-        "mixed scales": of(mixed, mixed),
-        "constant": of(constant(1.0), constant(1.0)),
-        "far from the origin": of(lambda own: own + 1e8, lambda own: own + 1e12),
-        "one row each": one_row,
-        "all the same": same,
-        "many rows": long,
+    changes = {
+        "zeros": np.zeros_like,
+        "huge": lambda own: np.full_like(own, 1e200),
+        "largest": lambda own: LARGEST * np.sign(own),
+        "denormal": lambda own: np.full_like(own, 5e-324),
+        "small": lambda own: 1e-310 * own,
+        "mixed scales": mixed,
+        "constant": np.ones_like,
+        "far from the origin": lambda own: own + 1e10,
+        "one row each": lambda own: own[:1],
+        "many rows": lambda own: np.repeat(own, 40, axis=0),
     }
+    found = {
+        name: Data(*(tuple(map(change, one)) for one in (data.rows, data.responses)), cell.dtype)
+        for name, change in changes.items()
+    }
+    same = Data(data.rows[:1] * N_USERS, data.responses[:1] * N_USERS, cell.dtype)
+    return {**found, "all the same": same}
 
 
 def null_user(index):
@@ -193,9 +170,7 @@ def groups(cell, data):
         fitted, _ = fit_with(cell(), data.arguments, RecordingBudget)
     found = [data.with_first(*user) for user in candidates(fitted, priors)]
     datasets = [one.arguments for one in [data, *found]]
-    if cell.adjacency == "replace":
-        return [Group(datasets)]
-    return [Group(datasets, origin=data.arguments, make_null=lambda: null_user(0))]
+    return [group(cell, datasets, data.arguments, lambda: null_user(0))]
 
 
 def candidates(fitted, priors):

@@ -64,32 +64,33 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", skdp.PrivacyWarning)
     PIPELINE = pipeline().fit(X, Y > 0)
 
+
+def methods_of(model, *targets):
+    """Give the methods of a fitted estimator that take rows, each as a function of these."""
+    name = type(model).__name__
+    found = {f"{name}.fit": fitted(model, *targets)}
+    for method in ("predict", "transform", "score_samples", "mahalanobis"):
+        if hasattr(model, method):
+            found[f"{name}.{method}"] = getattr(model, method)
+    if hasattr(model, "score"):
+        found[f"{name}.score"] = lambda bad: model.score(bad, *targets)
+    return found
+
+
 # What takes a sparse matrix, too.
 OF_SPARSE = {
-    "DPPCA.fit": fitted(PCA),
-    "DPPCA.transform": PCA.transform,
-    "DPPCA.score": PCA.score,
-    "DPTruncatedSVD.fit": fitted(SVD),
+    **methods_of(PCA),
+    **methods_of(SVD),
+    **methods_of(SCALER),
+    **methods_of(FACTORS),
+    **methods_of(TRACE, Y),
+    **methods_of(LINEAR, Y),
+    **methods_of(LOGISTIC, Y > 0),
     "DPTruncatedSVD.fit_transform": lambda bad: clone(SVD).fit_transform(bad),
-    "DPTruncatedSVD.transform": SVD.transform,
     "DPTruncatedSVD.partial_fit": lambda bad: (
         clone(SVD).set_params(solver="covariance").partial_fit(X).partial_fit(bad)
     ),
-    "DPStandardScaler.fit": fitted(SCALER),
-    "DPStandardScaler.transform": SCALER.transform,
     "DPStandardScaler.inverse_transform": SCALER.inverse_transform,
-    "DPLowRankFactorizer.fit": fitted(FACTORS),
-    "DPLowRankFactorizer.transform": FACTORS.transform,
-    "DPLowRankFactorizer.score": FACTORS.score,
-    "DPTraceRegressor.fit": fitted(TRACE, Y),
-    "DPTraceRegressor.predict": TRACE.predict,
-    "DPTraceRegressor.score": lambda bad: TRACE.score(bad, Y),
-    "DPLinearRegression.fit": fitted(LINEAR, Y),
-    "DPLinearRegression.predict": LINEAR.predict,
-    "DPLinearRegression.score": lambda bad: LINEAR.score(bad, Y),
-    "DPLogisticRegression.fit": fitted(LOGISTIC, Y > 0),
-    "DPLogisticRegression.predict": LOGISTIC.predict,
-    "DPLogisticRegression.score": lambda bad: LOGISTIC.score(bad, Y > 0),
     "RankOneMatrices, left": lambda bad: skdp.RankOneMatrices(bad, LEFT),
     "RankOneMatrices, right": lambda bad: skdp.RankOneMatrices(LEFT, bad),
     "from_tasks, X": lambda bad: skdp.RankOneMatrices.from_tasks(bad, np.zeros(SHAPE[0], int), 2),
@@ -118,31 +119,24 @@ OF_ROWS = {
     **OF_SPARSE,
     **OF_BLOCKS,
     "DPPCA.inverse_transform": lambda bad: PCA.inverse_transform(bad),
-    "DPPCA.score_samples": PCA.score_samples,
-    "DPCovariance.fit": fitted(COVARIANCE),
+    "LocalReports.aggregate": skdp.LocalReports(SHAPE[1], row_norm=1.0).aggregate,
+    **{
+        f"{type(model).__name__}.plan": lambda bad, model=model: model.plan(*SHAPE, like=bad)
+        for model in (PCA, TRACE, LINEAR, MATRIX_CLASSES)
+    },
+    **methods_of(COVARIANCE),
     "DPCovariance.partial_fit": lambda bad: (
         clone(COVARIANCE).set_params(scales="bounds").partial_fit(X).partial_fit(bad)
     ),
-    "DPCovariance.mahalanobis": COVARIANCE.mahalanobis,
-    "DPCovariance.score": COVARIANCE.score,
-    "LocalReports.aggregate": skdp.LocalReports(SHAPE[1], row_norm=1.0).aggregate,
-    "DPLinearRegression.plan": lambda bad: LINEAR.plan(*SHAPE, like=bad),
-    "DPTraceRegressor.plan": lambda bad: TRACE.plan(*SHAPE, like=bad),
-    "DPPCA.plan": lambda bad: PCA.plan(*SHAPE, like=bad),
-    "DPTraceClassifier.fit": fitted(MATRIX_CLASSES, Y > 0),
-    "DPTraceClassifier.plan": lambda bad: MATRIX_CLASSES.plan(*SHAPE, like=bad),
-    "DPTraceClassifier.predict": MATRIX_CLASSES.predict,
-    "DPTraceClassifier.score": lambda bad: MATRIX_CLASSES.score(bad, Y > 0),
-    "DPPersonalizedRegressor.fit": fitted(USERS, Y, GROUPS),
+    **methods_of(MATRIX_CLASSES, Y > 0),
+    **methods_of(USERS, Y, GROUPS),
+    "DPPersonalizedRegressor.score": lambda bad: USERS.score(bad, Y, groups=GROUPS),
     "DPPersonalizedRegressor.fit, user_column": lambda bad: (
         clone(USERS).set_params(user_column=0).fit(bad, Y)
     ),
-    "DPPersonalizedRegressor.predict": USERS.predict,
     "DPPersonalizedRegressor.predict, support": lambda bad: USERS.predict(
         X, GROUPS, (bad, Y, GROUPS)
     ),
-    "DPPersonalizedRegressor.score": lambda bad: USERS.score(bad, Y, groups=GROUPS),
-    "DPPersonalizedRegressor.transform": USERS.transform,
     "head": lambda bad: USERS.head(bad, Y),
     "personalize": lambda bad: USERS.personalize(bad, Y, GROUPS),
     "PersonalHead.predict": HEAD.predict,

@@ -13,7 +13,6 @@ from people_kinds import (
     SECRET,
     assert_close,
     fitted,
-    rows_for,
     rows_of_people,
 )
 from sklearn import model_selection
@@ -31,19 +30,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 of_kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.mark.covered(at_most=6)
-@of_kinds
-def test_the_plan_and_the_record_are_per_user(kind, tmp_path):
-    X, y, codes = rows_of_people()
-    ledger = skdp.PrivacyLedger.create(
-        tmp_path / "ledger", dataset="visits", epsilon=3.0, delta=1e-5, unit="user"
-    )
-    model = fitted(kind, X[codes], y[codes], users=codes, privacy_unit="user", ledger=ledger)
-    plan = KINDS[kind](privacy_unit="user").plan(N_PEOPLE, N_FEATURES, like=rows_for(kind, X))
-    assert plan.unit == model.privacy_spent_.unit == "user"
-    assert f"{N_PEOPLE} users" in ledger.entries()[0]["what"]
-    assert plan.releases[0].name == model.privacy_spent_.releases[0].name
-    assert plan.releases[0].share == model.privacy_spent_.releases[0].share
+def test_a_ledger_counts_people(ledger):
+    X, _, codes = rows_of_people()
+    fitted("pca", X[codes], None, users=codes, privacy_unit="user", ledger=ledger)
+    assert ledger.entries()[0]["what"] == f"DPPCA.fit, {N_PEOPLE} users"
 
 
 @of_kinds

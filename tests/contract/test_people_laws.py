@@ -23,7 +23,6 @@ from people_kinds import (
     rows_of_people,
     targets_of,
 )
-from sklearn.model_selection import GroupKFold
 
 from skdp import RankOneMatrices
 from skdp._estimator import PrivateEstimator
@@ -32,7 +31,6 @@ from skdp.data.people import People
 from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source
 from skdp.decomposition.rows import solvers as rows_solvers
-from skdp.model_selection import _report
 from skdp.testing import _recording
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -226,21 +224,3 @@ def test_other_people_of_the_same_rows_get_other_noise(cell):
         cell(random_state=SECRET)._validate(X[codes], y, ids)[1][1] for ids in (codes, other)
     ]
     assert digests[0]() != digests[1]()
-
-
-def test_only_folds_by_ids_are_counted():
-    """Folds in which one person's rows move others to other folds are refused."""
-    codes = rows_of_people()[2]
-    more = np.append(codes, np.zeros(500, int))
-    for is_shuffled, is_fixed in ((True, True), (False, False)):
-        cv = GroupKFold(4, shuffle=is_shuffled, random_state=0 if is_shuffled else None)
-        before, after = (_folds_of(cv, one) for one in (codes, more))
-        assert (np.count_nonzero(before[1:] != after[1:]) == 0) == is_fixed
-        assert _report.splits_by_ids(cv) == is_fixed
-
-
-def _folds_of(cv, codes):
-    folds = np.empty(N_PEOPLE)
-    for number, (_, test) in enumerate(cv.split(codes, groups=codes)):
-        folds[codes[test]] = number
-    return folds
