@@ -243,8 +243,6 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
 
     def _predicted(self, rows: Any) -> np.ndarray:
         """Predict the responses of checked rows; features are clipped as in the fit."""
-        if rows.shape[0] == 0:
-            return np.zeros(0, rows.dtype)
         coef, of_prior = self.coef_, 0.0
         if self._whole is not None:
             coef, of_prior = coef - self._whole, np.clip(rows @ self._whole, *self._ends)

@@ -222,15 +222,11 @@ def check_rows_and_ids(
             raise ValueError(
                 f"groups has {len(given)} ids, but X has {len(rows)} rows: pass one for each row."
             )
-        if ids is not None:
-            of_column, of_groups = check_users(ids)[1], check_users(given)[1]
-            n_column, n_groups = int(of_column.max()) + 1, int(of_groups.max()) + 1
-            # Both kinds of ids agree if there are as many different pairs of them as ids of a kind.
-            if not len(np.unique(of_column * n_groups + of_groups)) == n_column == n_groups:
-                raise ValueError(
-                    f"groups and user_column={user_column!r} assign rows to users in different "
-                    "ways: pass only one of them."
-                )
+        if ids is not None and not np.array_equal(check_users(ids)[1], check_users(given)[1]):
+            raise ValueError(
+                f"groups are other ids than those of user_column={user_column!r}: pass only one of "
+                "them."
+            )
         ids = given
     return rows, ids
 

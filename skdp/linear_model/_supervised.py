@@ -296,12 +296,12 @@ def _refuse_labels(kind: str) -> NoReturn:
 
 def check_kind(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse strings for numeric classes, and numbers for classes that are strings."""
-    # The kind of all labels is public, so errors may name it.
-    kinds = ["strings" if isinstance(each[0], str) else "numbers" for each in (labels, classes)]
-    if kinds[0] != kinds[1]:
+    if isinstance(labels[0], str) != isinstance(classes[0], str):
+        # The kind of all labels is public, so errors may name it.
+        kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
         raise ValueError(
-            f"y has {kinds[0]} as labels, and classes_ are {kinds[1]}: pass labels as the fit "
-            "took them."
+            f"y has {kinds[0]} as labels, but the classes are {kinds[1]}: pass labels and classes "
+            "of one type."
         )
 
 
@@ -379,23 +379,16 @@ def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
     """Find all labels that occur in y, in one pass; refuse bad labels, without showing them."""
     if not isinstance(y, Targets):
         return np.unique(checked_labels(y))
-    reasons, distinct, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
-    for reason in filter(None, reasons):
-        raise ValueError(reason)
+    distinct, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
     if len(set(kinds)) > 1:
         _refuse_labels("mixed")
     return np.unique(distinct)
 
 
-def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
-    """Return three results: why to refuse a part, or ""; its distinct labels; and their kind."""
-    reason, distinct = "", column[:0, 0]
-    try:
-        distinct = labels_in(column[:, 0])
-    except (TypeError, ValueError) as error:
-        reason = str(error)
-    kind = [_kind_of(type(label)) for label in distinct[:1]]
-    return PerRow(np.array([reason], dtype=object)), PerRow(distinct), PerRow(np.array(kind))
+def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow]:
+    """Return the distinct labels of a part, and their kind; refuse bad labels."""
+    distinct = labels_in(column[:, 0])
+    return PerRow(distinct), PerRow(np.array([_kind_of(type(label)) for label in distinct[:1]]))
 
 
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -419,16 +412,10 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 def refuse_unknown_labels(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse labels that are not among the classes, without showing labels."""
-    are_alike, advice = isinstance(labels[0], str) == isinstance(classes[0], str), ""
-    if are_alike and known_codes(labels, classes).min() >= 0:
+    check_kind(labels, classes)
+    if known_codes(labels, classes).min() >= 0:
         return
-    if not are_alike:
-        # The kind of all labels is public, so errors may name it.
-        kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
-        raise ValueError(
-            f"y has {kinds[0]} as labels, which are not among classes, as these are {kinds[1]}: "
-            "pass classes of the type that y has."
-        )
+    advice = ""
     if classes.dtype.kind in "iu":
         advice = (
             " Labels -1 and 1, also of OutputCodeClassifier, take classes=[-1, 1]. Other "

@@ -350,7 +350,7 @@ CLASSIFIER.fit(FRAME.assign(town=[{"A": 1}] * N), Y)
 CLASSIFIER.fit(csr_array(np.where(X.max() > X, 1.0, np.nan)), Y)
     Fill missing values .* Column 2 holds NaN
 DPLogisticRegression(classes=[0, 1]).fit(X, np.where(Y == "no", "0", "1"))
-    y has strings as labels, .* these are integers: pass classes of the type that y has\.$
+    y has strings as labels, but the classes are integers: pass labels and classes of one type\.$
 fitted().predict(NUMBERS.assign(more=1))
     - more\nPass the columns of the fit, X\[list\(model.feature_names_in_\)\]
 DPStandardScaler(bounds=ends()).fit(NUMBERS.set_axis(["age"] * 3, axis=1))
@@ -432,7 +432,7 @@ DPLogisticRegression(["no", "yes"])
 DPLinearRegression().fit(X, X[:, :2])
     y should be a 1d array, .* make one fit for each; .* pass numpy.*argmax\(axis=1\)\.$
 CLASSIFIER.fit(X, Y == "yes")
-    ^y has booleans as labels, .* as these are strings: pass classes of the type that y has
+    ^y has booleans as labels, but the classes are strings: pass labels and classes of one type
 DPStandardScaler(bounds=([9, 0, 0], [0, 9, 9])).fit(X)
     low below high .* A list of tuples, as \[\(low, high\), \.\.\.\], has a pair for each
 """

@@ -469,7 +469,7 @@ def test_groups_and_a_column_must_agree():
     X, y, groups, _, _ = draw(50)
     table = np.column_stack([groups, X])
     personalized(user_column=0).fit(table, y, groups + 7)
-    with pytest.raises(ValueError, match="assign rows to users in different ways"):
+    with pytest.raises(ValueError, match="groups are other ids than those of user_column"):
         personalized(user_column=0).fit(table, y, groups // 2)
 
 

@@ -81,7 +81,7 @@ def test_labels_of_another_kind_are_no_mistakes(ledger):
         model = skdp.DPLogisticRegression(classes=np.unique(of_fit)).fit(X, of_fit)
         assert private_score(model, X, of_fit.astype(object)).value > 0.5
         for scoring in ("accuracy", "neg_log_loss", "neg_brier_score"):
-            with pytest.raises(ValueError, match="pass labels as the fit took them"):
+            with pytest.raises(ValueError, match="pass labels and classes of one type"):
                 private_score(model, X, of_score, scoring=scoring, ledger=ledger)
     assert ledger.entries() == []
 

@@ -13,6 +13,7 @@ from skdp.data import sources
 from skdp.data.containers import is_mapped
 from skdp.data.matrices import SHORT_ROW
 from skdp.data.parts import Targets
+from skdp.data.reduce import PerRow
 from skdp.data.rows import Block, RowCache, Rows, products_of
 from skdp.linalg.norms import with_data
 from skdp.linear_model._descent import bounded, median_of_responses
@@ -84,7 +85,6 @@ class Records(Rows):
 
     responses: Targets = field(kw_only=True)
     scaling: Scaling | None = None
-    written: np.ndarray | None = None  # array into which `blocks` copies mapped rows
 
     @property
     def n_features(self) -> int:
@@ -98,10 +98,8 @@ class Records(Rows):
         return super().keeps_sparse and not is_written_out
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of rows, and copy them to `written`; records without a response are null."""
+        """Yield blocks of rows; records without a response are null."""
         for rows, block in super().blocks(group):
-            if self.written is not None:
-                self.written[rows] = block.raw
             yield rows, block.without(np.isnan(self.responses[rows]))
 
     def _block_of(self, raw: Any, scratch: np.ndarray) -> Block:
@@ -117,8 +115,10 @@ class Records(Rows):
             # The copy may use at most `CACHE_BYTES` of memory.
             if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.CACHE_BYTES:
                 return view
-            rows = np.empty((X.shape[0], scaling.n_columns))
-            cache = RowCache(replace(view, written=rows).norms())
+            rows, norms = view.map_sum(
+                lambda _, block: (PerRow(block.raw.copy()), PerRow(block.norms())), 0
+            )
+            cache = RowCache(norms)
         elif isinstance(X, np.ndarray) or issparse(X):
             rows, cache = scaling.mapped(X), RowCache()
         else:

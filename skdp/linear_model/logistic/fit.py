@@ -437,7 +437,10 @@ def solve_logistic(
     """Make all planned releases in their order; with ``epsilon=inf``, minimize the loss."""
     view = view.measured()
     if plan.coefficients is not None:
-        return _without_noise(spec, plan.coefficients, view, budget)
+        bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
+        best = optimum(clipped(view, bound), spec.n_columns, budget.of_all)
+        exact = budget.part_of(logistic_plan.centered(best))
+        return Estimate(budget.release(plan.coefficients, exact).value)
     assert plan.moment is not None
     assert plan.losses is not None
     beyond = clipped_fraction(spec.n_units * spec.cost.mu, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
@@ -475,16 +478,6 @@ def solve_logistic(
     if spec.n_classes <= logistic_scores.MOST_CLASSES:
         errors = std_errors(path, whitening, level, spec.n_units, weights[:-1])
     return Estimate(weights, warnings, is_sure, prior.weight, errors, scores.bounds(factor))
-
-
-def _without_noise(
-    spec: LogisticSpec, release: Release, view: LabeledRows, budget: PrivacyBudget
-) -> Estimate:
-    """Compute the coefficients of a fit with ``epsilon=inf``."""
-    bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
-    best = optimum(clipped(view, bound), spec.n_columns, budget.of_all)
-    exact = budget.part_of(logistic_plan.centered(best))
-    return Estimate(budget.release(release, exact).value)
 
 
 def _release_moment(

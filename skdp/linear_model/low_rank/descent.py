@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -386,18 +386,30 @@ def descend(
     largest = clipping.usual_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips, level = largest < NO_CLIPPING, largest
-    lengths: _LengthsForRows | _LengthsForMatrices
-    if min(point.shape) > 1:
-        lengths = _LengthsForMatrices(dimension, least_curvature, clipping, budget, least_part)
-    else:
-        # Without clipping, the curvature of the loss on whitened rows is 1, and a step of length 1
-        # leads to least squares. Clipping multiplies the curvature by about the quantile.
-        lengths = _LengthsForRows(dimension, least_curvature, _STEP / quantile if clips else 1.0)
-    gradients = list[_Gradient]()
+    # Without clipping, the curvature of the loss on whitened rows is 1, and a step of length 1
+    # leads to least squares. Clipping multiplies the curvature by about the quantile.
+    lengths = _LengthsForRows(dimension, least_curvature, _STEP / quantile if clips else 1.0)
+    gradients, curvatures, moves = list[_Gradient](), list[float](), list[float]()
     for releases in plan:
         gradient = _release_gradient(releases, clipping, point, offset, level, budget)
         gradients.append(gradient)
-        length, decay = lengths.next_length(gradient, releases.curvature, level)
+        if min(point.shape) == 1:
+            length, decay = lengths.next_length(gradient)
+        else:
+            curvature = clipping.curvature(releases.curvature, gradient, level, budget)
+            curvatures.append(curvature)
+            rough = _ROUGH * clipping.records.design.n_records
+            if releases.curvature is not None and (releases.curvature.noise_std or 0.0) > rough:
+                # Noise may hide the few records that make a curvature large. A step that is far too
+                # long costs more than one that is too short, so the larger of two curvatures
+                # counts.
+                curvature = max(curvature, float(np.mean(curvatures)))
+            noise = dimension * float(gradient.noise_std) ** 2
+            clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
+            moves.append(math.sqrt(clear) / curvature)  # the length of a full step, without noise
+            signal_part = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
+            part = max(least_part, signal_part)
+            length, decay = part / curvature, 1 - part * least_curvature
         point = fixed_rank.retract(point, gradient.coordinates, -length)
         if (norm := float(np.linalg.norm(point.values))) > largest_coefficients:
             point = point.with_values(point.values * (largest_coefficients / norm))
@@ -411,7 +423,7 @@ def descend(
     by_chance = math.sqrt(left / clipping.records.design.n_records)
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
     norm = float(np.linalg.norm(point.values))
-    warnings = _warnings(gradients, lengths.moves, norm, quantile, clips=clips)
+    warnings = _warnings(gradients, moves, norm, quantile, clips=clips)
     return replace(estimate, warnings=warnings)
 
 
@@ -428,11 +440,8 @@ class _LengthsForRows:
     before: _Gradient | None = None
     length: float = 0.0
     steepest: float = 1.0
-    moves: tuple[float, ...] = ()
 
-    def next_length(
-        self, gradient: _Gradient, plan: Release | None, level: float
-    ) -> tuple[float, float]:
+    def next_length(self, gradient: _Gradient) -> tuple[float, float]:
         """Return the length of a step, and the factor of the noise of earlier steps."""
         if self.before is not None:
             self.steepest = max(self.steepest, self._curvature_between(self.before, gradient))
@@ -460,37 +469,6 @@ class _LengthsForRows:
         error += common * math.sqrt(2 * self.dimension)
         flattening = (gradient.flattening + before.flattening) / 2
         return float((change - common * self.dimension - 2 * error) / (squares * flattening))
-
-
-@dataclass
-class _LengthsForMatrices:
-    """Lengths of steps for matrices, from the released or public curvature along each gradient."""
-
-    dimension: int
-    least_curvature: float
-    clipping: RecordClipping
-    budget: PrivacyBudget
-    least_part: float
-    curvatures: list[float] = field(default_factory=list)
-    moves: list[float] = field(default_factory=list)  # lengths of full steps, without their noise
-
-    def next_length(
-        self, gradient: _Gradient, plan: Release | None, level: float
-    ) -> tuple[float, float]:
-        """Return the length of a step, and the factor of the noise of earlier steps."""
-        curvature = self.clipping.curvature(plan, gradient, level, self.budget)
-        self.curvatures.append(curvature)
-        rough = _ROUGH * self.clipping.records.design.n_records
-        if plan is not None and (plan.noise_std or 0.0) > rough:
-            # Noise may hide the few records that make a curvature large. A step that is far too
-            # long costs more than one that is too short, so the larger of two curvatures counts.
-            curvature = max(curvature, float(np.mean(self.curvatures)))
-        noise = self.dimension * float(gradient.noise_std) ** 2
-        clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
-        self.moves.append(math.sqrt(clear) / curvature)
-        signal_part = 1 - noise / gradient.size**2 if gradient.size > 0 else 0.0
-        part = max(self.least_part, signal_part)
-        return part / curvature, 1 - part * self.least_curvature
 
 
 def _release_gradient(
