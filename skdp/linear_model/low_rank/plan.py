@@ -47,7 +47,7 @@ _START_SHARE = 0.25  # not studied
 # For a start with singular vectors alone: limits of its share; the signal-to-noise ratio that the
 # share should reach; and the ratio below which, even with the whole budget, the start is random.
 # benchmarks/trace_regression/starts.md
-_DIRECTION_SHARES, _WANTED_STRENGTH, _LEAST_STRENGTH = (0.01, 0.1), 16.0, 4.0
+_DIRECTION_SHARES, _WANTED_STRENGTH, _LEAST_STRENGTH = (0.01, 0.1), 16.0, 5.0
 # Wanted noise of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
 # Wanted noise of the calibration sums, as a fraction of the records, and limits of their share.

@@ -33,9 +33,10 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
 }
 # Fits with a smaller `signal_strength` are calibrated: benchmarks/least_squares/least_squares.md.
 _WEAK = 12.0
-# Limits of the default number of steps; and the number of units times mu per free coefficient above
-# which it exceeds its lower limit: benchmarks/trace_regression/errors.md and starts.md.
-_STEPS, _STRONG = (10, 40), 100.0
+# Limits of the default number of steps, of which the lower one is larger for responses of dense
+# matrices; and the number of units times mu per free coefficient above which the number exceeds 10:
+# benchmarks/trace_regression/errors.md and starts.md.
+_STEPS, _LEAST_OF_RESPONSES, _STRONG = (10, 40), 20, 100.0
 # A name; or public covariances of the rows and of the columns of matrices, None for the identity;
 # or one public covariance of all entries in C order.
 Covariance = str | tuple[np.ndarray | None, ...]
@@ -74,7 +75,11 @@ class TraceSpec:
         strength = self.n_units * self.cost.mu / self.n_free
         if min(self.matrix_shape) == 1 and self.cost.is_private:
             return _STEPS[0]
-        return int(np.clip(_STEPS[0] * math.sqrt(strength / _STRONG), *_STEPS))
+        least, most = _STEPS
+        wanted = least * math.sqrt(strength / _STRONG)
+        if self.factors is None and not self.unit.is_whole:
+            least = _LEAST_OF_RESPONSES
+        return int(np.clip(wanted, least, most))
 
     @property
     def signal_strength(self) -> float:
