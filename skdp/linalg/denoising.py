@@ -112,6 +112,8 @@ class ProductAverage:
             # by this factor.
             strongest /= (1 + np.sqrt(size / n_rows)) ** 2
             excess = np.maximum(strongest - _SLACK * of_noise, 0.0)
+            # Unlike noise, a misfit does not average out over directions. So it counts at its bound
+            # over all directions together, which is `size` times the largest excess. Not studied.
             variances = (noise_variances + size * excess) / smallest
             variances = np.minimum(variances, _LARGEST_VARIANCE)
         return coefficients, smallest * inverse

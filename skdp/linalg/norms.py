@@ -23,8 +23,6 @@ _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
 
 def row_norms(values: np.ndarray) -> np.ndarray:
     """Compute the norms of the rows; the norm of a row that is not finite is inf or NaN."""
-    if values.shape[1] == 1:
-        return np.abs(values[:, 0].astype(np.float64))
     squares = row_squares(values)
     norms = np.sqrt(squares)
     is_extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
@@ -198,11 +196,6 @@ def bin_counts(
     With `weights`, the count of a value is its weight. Only a budget may release the counts.
     """
     is_counted = ~np.isnan(values)
-    if weights is None and len(values) > len(edges):
-        # Sorting many values takes less time than searching the edges for each of them.
-        up_to = np.searchsorted(np.sort(values[is_counted]), edges, side="right")
-        up_to[-1] = np.count_nonzero(is_counted)
-        return np.diff(up_to, prepend=0)
     bins = np.minimum(np.searchsorted(edges, values[is_counted]), len(edges) - 1)
     return np.bincount(bins, None if weights is None else weights[is_counted], len(edges))
 

@@ -95,12 +95,9 @@ def shift_entries(values: Any, shift: float) -> Any:
 
 
 def binarize(values: Any) -> Any:
-    """Replace entries that are not 0 by 1; return `values` itself if all are 0 or 1."""
+    """Replace entries that are not 0 by 1."""
     entries = values.data if issparse(values) else values
-    is_one = entries != 0
-    if np.array_equal(entries, is_one):
-        return values
-    ones = is_one.astype(values.dtype)
+    ones = (entries != 0).astype(values.dtype)
     return with_data(values, ones) if issparse(values) else ones
 
 
