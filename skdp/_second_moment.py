@@ -435,8 +435,6 @@ def _located(
 
 def _correlations(covariance: np.ndarray) -> np.ndarray:
     """Return correlations; those of a constant column with other columns are 0."""
-    stds = np.sqrt(np.diag(covariance))
-    stds = np.where(stds > 0, stds, 1.0)
-    correlations = np.clip(covariance / np.outer(stds, stds), -1.0, 1.0)
+    correlations = np.clip(covariance / denoising.scale_products(covariance), -1.0, 1.0)
     np.fill_diagonal(correlations, 1.0)
     return correlations

@@ -326,6 +326,13 @@ _SHRINKAGE = 0.8  # benchmarks/covariance/intervals.md
 _ONE_SIDED, _TWO_SIDED = 1.645, 1.96  # not tuned
 
 
+def scale_products(covariance: np.ndarray) -> np.ndarray:
+    """Return the product of the standard deviations of each two columns; 1 replaces a 0."""
+    stds = np.sqrt(np.diag(covariance))
+    stds = np.where(stds > 0, stds, 1.0)
+    return np.outer(stds, stds)
+
+
 class Regression(NamedTuple):
     """Coefficients of a regression, and the matrices on which their errors depend."""
 
@@ -362,9 +369,7 @@ class MomentNoise(NamedTuple):
     @property
     def edges(self) -> np.ndarray:
         """Return a matrix whose quadratic form bounds the noise along every direction."""
-        units = np.sqrt(np.diag(self.metric))
-        units = np.where(units > 0, units, 1.0)
-        correlation, scales = self.metric / np.outer(units, units), np.sqrt(_edges(self.std))
+        correlation, scales = self.metric / scale_products(self.metric), np.sqrt(_edges(self.std))
         np.fill_diagonal(correlation, 1.0)
         return np.asarray(correlation * np.outer(scales, scales))
 
@@ -416,10 +421,8 @@ def regress(
     np.fill_diagonal(edges, np.hypot(np.diag(edges), of_gaps))
     added = _PENALTY * edges + penalty * np.eye(len(columns))
     matrix = moment[:-1, :-1] + added
-    units = np.sqrt(np.diag(matrix))
-    units = np.where(units > 0, units, 1.0)
-    scaled = pinvh(matrix / np.outer(units, units), check_finite=False)
-    inverse = scaled / np.outer(units, units)
+    units = scale_products(matrix)
+    inverse = pinvh(matrix / units, check_finite=False) / units
     coef = inverse @ moment[:-1, -1]
     return Regression(coef, inverse, added, moment, noise, np.append(-coef, 1.0))
 
@@ -482,8 +485,7 @@ def check_visible(found: Regression) -> None:
     edges = found.noise.of(np.s_[:-1, :-1]).edges
     if not edges.any():
         return
-    scales = np.sqrt(np.diag(edges))
-    units = np.outer(scales, scales)
+    units = scale_products(edges)
     # The least ratio of the variance of the columns to the largest of noise, over all directions.
     of_columns, of_noise = found.moment[:-1, :-1] / units, edges / units
     least = eigh(of_columns, of_noise, eigvals_only=True, check_finite=False)[0]
