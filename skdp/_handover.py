@@ -231,9 +231,8 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
     """Return a twin that fills gaps, scales and clips."""
     if model.clip_ < math.inf and not model.with_mean:
         raise ValueError(
-            "A DPStandardScaler with with_mean=False clips each column in a range of its own, "
-            f"which no twin does to sparse rows, got clip={model.clip_:g}: fit with clip=None, or "
-            "dense rows with with_mean=True."
+            "A DPStandardScaler with with_mean=False clips each column in its own range, as no "
+            f"twin does, got clip={model.clip_:g}: fit with clip=None, or with_mean=True."
         )
     steps: dict[str, Any] = {}
     if model._takes_gaps:

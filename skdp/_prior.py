@@ -8,11 +8,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp.exceptions import shown
+from skdp.exceptions import shortened, shown
 from skdp.preprocessing import DPStandardScaler
 
 #: What errors call a prior of covariances.
-NORMAL_LAW = "covariances, or a tuple (location, covariance)"
+NORMAL_LAW = "an EmpiricalCovariance, a PCA or a tuple (location, covariance)"
 #: Name of the release that sets the weight of a prior.
 AGREEMENT = "prior agreement"
 #: What errors call the names of columns.
@@ -71,7 +71,9 @@ def linear_model(model: Any) -> Values:
 def linear_classifier(model: Any) -> Values:
     """Return coefficients, intercepts and classes of a linear classifier."""
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    return (*linear_model(model), tuple(np.asarray(last.classes_).tolist()))
+    coef, intercept = linear_model(model)
+    classes = tuple(np.asarray(last.classes_).tolist())
+    return np.atleast_2d(coef), intercept, classes  # a RidgeClassifier has one axis for two classes
 
 
 def mean_and_covariance(model: Any) -> Values:
@@ -88,7 +90,8 @@ def check_prior(
     """Return the arrays of a prior in float64; refuse other shapes, classes or names of columns."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
-        hint = " Call fit on public rows; if a clone has undone the fit, pass a FrozenEstimator."
+        if not any(name.endswith("_") for name in vars(prior)):
+            hint = " Call fit on public rows; if a clone has undone it, pass a FrozenEstimator."
         if isinstance(prior, Pipeline):
             hint += " Before the model, a pipeline may have scalers alone, with no clipping: of a "
             hint += "pipeline that to_sklearn has made, pass the model it was made of."
@@ -100,13 +103,13 @@ def check_prior(
             hint = " One of its arrays has an entry that is not a number."
     if not arrays:
         raise ValueError(
-            f"prior must be {expected}, fitted, or None, got {shown(type(prior).__name__)}.{hint}"
+            f"prior must be {expected}, or None, got {shown(type(prior).__name__)}.{hint}"
         )
     for one, shape in zip(arrays, shapes, strict=True):
         if one.shape != shape:
             raise ValueError(
-                f"prior has an array of shape {one.shape} where X asks for {shape}: both must have "
-                "the same features, in the same order, and the same classes, or none."
+                f"prior has an array of shape {one.shape} where X asks for {shape}: fit a model "
+                "of this kind to the columns of this X, in their order, and to the same classes."
             )
         if not np.isfinite(one).all():
             raise ValueError("prior must have finite numbers only.")
@@ -115,5 +118,6 @@ def check_prior(
     # Behind its arrays, a prior may have classes and names of columns.
     for own, (what, of_fit) in zip(prior[len(shapes) :], facts.items(), strict=False):
         if not (own is None or of_fit is None or [*own] == [*of_fit]):
-            raise ValueError(f"prior must have the {what} of this fit, in the same order.")
+            wanted, given = (shortened([*map(str, names)]) for names in (of_fit, own))
+            raise ValueError(f"prior must have the {what} {wanted}, in this order, got {given}.")
     return tuple(arrays)

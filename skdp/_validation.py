@@ -260,6 +260,7 @@ _TEXTS = (
     rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
     r"Sparse data was passed[\w' ]*, but dense data is required",
     r"np\.matrix is not supported\. Please convert to a numpy array with np\.asarray",
+    r"np\.nan is an invalid document",
     r"(?:at least one array or dtype is required|int too large to convert to float)",
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
     r"X does not contain any features, but \w+ is expecting \d+ features",
@@ -267,7 +268,10 @@ _TEXTS = (
     r"Expected sequence or array-like, got <class '[\w.]+'>",
     r"Unable to find the number of features from X of type [\w.]+",
     r"Feature names are only supported if all input features have string names",
+    r"Specifying the columns using strings is only supported for dataframes",
     # Feature names are public.
+    r"columns are missing: \{.*\}",
+    r"Found unknown categories",
     r"(?s:The feature names should match those that were passed during fit.*)",
 )
 _KNOWN = re.compile("|".join(_TEXTS))
@@ -282,6 +286,8 @@ _HINTS = {
         " Then pass matrix_shape=(d1, d2), too; or a 3-D X, with a matrix of each record.",
     ),
     "Complex data": f" {containers.CURES['complex numbers']}",
+    "an invalid document": f" {containers.GAPS_OF_TEXTS}",
+    "does not contain any": " Pass a row of one record, too, as X.reshape(1, -1).",
     "Expected 2D input": " Pass a matrix, with a row of each record.",
     "inhomogeneous": " All rows must have one length.",
     "array with 0 sample": " Pass rows: a filter or a join may have kept none.",
@@ -299,8 +305,14 @@ _HINTS = {
     "Expected a 2-dim": " Pass a frame, as X[['name']], or X.iloc[[0]] of one row, or "
     "X.to_frame().T of a series that is a row; to a ColumnTransformer a list, ['name'].",
     "must be in the same order": " Pass X[list(model.feature_names_in_)].",
-    "at fit time": "\nPass the columns of the fit, X[list(model.feature_names_in_)], and rename "
-    "those that have other names now, by X.rename(columns={...}).",
+    "unknown categories": " Call set_params(handle_unknown='ignore') of the OneHotEncoder, before "
+    "the fit or in pipeline_, which makes zeros of them.",
+    "using strings": " Pass a data frame that has the columns of the fit.",
+    **dict.fromkeys(
+        ("at fit time", "columns are missing"),
+        "\nPass the columns of the fit, X[list(model.feature_names_in_)], and rename those that "
+        "have other names now, by X.rename(columns={...}).",
+    ),
     "Feature names are only supported": " Pass X.rename(columns=str).",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in containers.MISSING.items()},
     "Input X contains infinity": f" {containers.CURES['infinity']}",
@@ -341,7 +353,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     # The text of an error of foreign code may itself raise an error.
     with suppress(Exception):
         text = str(error)
-    known = None if _is_foreign(error) else _KNOWN.match(text)
+    known = _KNOWN.match(text) if _package_of(error) in _KNOWN_CODE else None
     kind: type[Exception] = MemoryError if isinstance(error, MemoryError) else ValueError
     if known is None:
         message = text if text in containers.SAFE_TEXTS else containers.UNREADABLE
@@ -369,10 +381,21 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     return kind(own or (message + advice).lstrip())
 
 
-def _is_foreign(error: Exception) -> bool:
-    """Return whether code outside `_KNOWN_CODE`, such as a method of an object in X, raised it."""
+def call_steps(method: Callable[..., R], X: Any, *more: Any, **others: Any) -> R:
+    """Call a method of fitted steps of any library, whose errors then show no values."""
+    try:
+        return method(X, *more, **others)
+    except Exception as error:
+        if _package_of(error) == "skdp":
+            raise
+        redacted = _redacted(error, X, allow_nan=False)
+    raise redacted
+
+
+def _package_of(error: Exception) -> str:
+    """Return the package whose code, perhaps a method of an object in X, raised an error."""
     *_, (frame, _) = walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _KNOWN_CODE
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 @redact_errors
@@ -436,8 +459,7 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
         )
     if y is not None:
         raise ValueError(
-            f"{estimator_name} takes y from rows in parts, and these have one: leave out the y of "
-            "this method."
+            f"{estimator_name} takes y from rows in parts, which have one: leave out this y."
         )
     return X.y
 

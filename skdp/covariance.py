@@ -666,8 +666,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             yield (
                 f"Many correlations will be mostly noise: {spec.n_units} {spec.unit.counted} with "
                 f"epsilon={spec.cost.epsilon:g} are few for {counted(spec.n_features, 'column')}. "
-                "Use fewer columns or a larger epsilon, or fit a single model, as by "
-                "DPLinearRegression."
+                "Use fewer columns or a larger epsilon, or fit one model, as DPLinearRegression."
             )
 
     def _check_one_pass(self) -> None:

@@ -574,10 +574,7 @@ def make_trace_regression(
     """
     checked_shape(shape)
     if column_correlation != 0 and design != "gaussian":
-        raise ValueError(
-            f"column_correlation={column_correlation} must be 0 unless design='gaussian', got "
-            f"design={design!r}."
-        )
+        raise ValueError(f"column_correlation={column_correlation} must be 0 if design={design!r}.")
     values = _values_of_matrix(singular_values, rank, norm, min(shape))
     random = check_random_state(random_state)
     left, right = (orthonormal_basis(random.normal(size=(size, len(values)))) for size in shape)

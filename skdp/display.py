@@ -236,8 +236,7 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
         *_, (_, last) = fitted_steps(estimator)
         if not hasattr(last, "explained_variance_"):
             raise TypeError(
-                "estimator must be a DPPCA or DPTruncatedSVD, or a pipeline that ends with one, "
-                f"got {type(last).__name__}."
+                f"estimator must be or end with DPPCA or DPTruncatedSVD, got {type(last).__name__}."
             )
         return cls(
             last.explained_variance_,
@@ -558,8 +557,7 @@ def score_histogram(
     *steps_before, (_, pca) = fitted_steps(pca)
     if not isinstance(pca, DPPCA | DPTruncatedSVD):
         raise ValueError(
-            "pca must be a DPPCA or DPTruncatedSVD, or a pipeline that ends with one, got a "
-            f"{type(pca).__name__}."
+            f"pca must be a DPPCA, a DPTruncatedSVD, or a pipeline, got {type(pca).__name__}."
         )
     check_is_fitted(pca)
     refuse_blocks(X := checked_container(X), "score_histogram")
@@ -593,8 +591,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
     known = range(len(pca.components_))
     if not are_two or components[0] == components[1] or any(one not in known for one in components):
         raise ValueError(
-            f"components must be two different numbers from 0 to {known[-1]}, got "
-            f"{shown(components)}."
+            f"components={shown(components)} must be two numbers from 0 to {known[-1]}."
         )
     axes, middle = list(map(int, components)), np.zeros(2)
     if isinstance(pca, DPTruncatedSVD):

@@ -143,7 +143,7 @@ _DAYS = (
     "(pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC')).dt.days"
 )
 _NUMBERS_OF_TEXTS = (
-    "pandas.read_csv(path, decimal=',') or "
+    "pandas.read_csv(path, thousands=',', decimal='.') or "
     "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce')"
 )
 _SECONDS = "pandas.to_timedelta(X['name']).dt.total_seconds()"
@@ -151,8 +151,8 @@ _PERIODS = "; periods first need .dt.to_timestamp()"
 #: Advice to the user, by what a column contains instead of finite numbers. 'name' is for a column,
 #: and ['names'] for all such columns; the dots stay if these are several.
 OF_COLUMNS = {
-    "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does; before a "
-    "logarithm, to one above 0.",
+    "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does; where a step "
+    "takes logarithms, clip X above 0, as numpy.clip(X, 0.01, None) does.",
     "dates or durations": (
         f"Make days of dates, by {_DAYS}, or seconds of durations, by {_SECONDS}{_PERIODS}."
     ),

@@ -87,8 +87,8 @@ def test_priors_of_other_kinds_say_the_same():
 @pytest.mark.parametrize(
     ("prior", "match"),
     [
-        (EmpiricalCovariance(), "a clone has undone the fit"),
-        (np.eye(D), "prior must be covariances, or a tuple"),
+        (EmpiricalCovariance(), "a clone has undone it"),
+        (np.eye(D), "prior must be an EmpiricalCovariance, a PCA or a tuple"),
         ((np.zeros(3), np.eye(3)), r"shape \(3,\) where X asks for \(20,\)"),
         ((np.zeros(D), np.full((D, D), np.inf)), "finite numbers"),
         ((np.zeros(D), np.triu(np.ones((D, D)))), "a symmetric matrix"),

@@ -23,35 +23,28 @@ from skdp.linalg.norms import rows_of, with_data
 
 #: Replaces the texts of errors that reading a container raises, which may contain private values.
 UNREADABLE = (
-    "The data cannot be read: converting them raises an error, whose text is left out because it "
-    "may contain values. numpy.asarray(X, dtype=float), or a loop over the blocks, shows it."
+    "The data cannot be read: a conversion or a step raises an error, whose text is left out as it "
+    "may contain values. numpy.asarray(X, dtype=float), or a loop over blocks or steps, shows it."
 )
 MASKED = (
     "A masked array is not accepted, because the values under the mask would be used. Fill it by "
     "a constant, as X.filled(0) does; dropping rows because of their values would not be private."
 )
 INVALID_SPARSE = (
-    "A sparse matrix has parts that do not fit together: every index must be an integer from 0 and "
-    "below the length of its axis, indptr must not decrease and must end within the entries, and "
-    "all lengths must agree."
+    "A sparse matrix has parts that do not fit together: every index must be from 0 and below the "
+    "length of its axis, indptr must not decrease and end within the entries, lengths must agree."
 )
 COLLECTION = "A collection of dask is not accepted here: pass X.compute() if it fits into memory."
 OTHER_COLUMNS = (
     "A data frame has other columns than the first data frame (or than dask declares), or another "
     "order of columns. Select the same columns by name in all parts, as frame[['a', 'b']] does."
 )
-TIMES = (
-    "Dates, times and durations are no numbers: as numbers, they would depend on their unit, and "
-    "missing ones would be numbers, too. Convert them first, such as to days since a public date, "
-    "by (pandas.to_datetime(frame['date'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC'))"
-    ".dt.days with pandas, or by (polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() "
-    "with polars; durations by .dt.total_seconds(), and periods after .dt.to_timestamp()."
-)
-TIMES_IN_Y = f"y holds dates, times or durations. {TIMES}"
+TIMES = f"Dates, times and durations are no numbers. {OF_COLUMNS['dates or durations']}"
+TIMES_IN_Y = "y: " + TIMES.replace("X['name']", "pandas.Series(y)")
 NO_RESPONSES = (
     "y holds texts, or other objects that are no numbers, but a regression needs numbers. Convert "
-    "texts by pandas.to_numeric(y), and decimal commas by pandas.read_csv(path, decimal=','); if "
-    "y has labels, fit DPLogisticRegression(classes=[...])."
+    "texts by pandas.to_numeric(y), and commas by pandas.read_csv(path, thousands=',', "
+    "decimal='.'); if y has labels, fit DPLogisticRegression(classes=[...])."
 )
 LAZY = "A LazyFrame has not been read: pass what its collect() returns."
 RECORDS = (
@@ -68,9 +61,8 @@ SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES, REPEATED_NAMES, TIMES_IN_Y)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
-    "DPPipeline, or numpy.nan_to_num(X, nan=0.0) in fit and predict alike; or by missing='mean' "
-    "of a DPStandardScaler or DPCovariance: filling them from other rows without noise would not "
-    "be private.",
+    "DPPipeline, or numpy.nan_to_num(X, nan=0.0) in fit and predict alike; or privately, by "
+    "missing='mean' of a DPStandardScaler or DPCovariance.",
     "y": "Leave such records out of X and y, as X[pandas.notna(y)] and y[pandas.notna(y)] do. How "
     "many are left is public.",
 }
@@ -261,8 +253,7 @@ def refuse_mistaken_ids(X: Any, users: Any, user_column: Any) -> None:
     is_name = user_column is None and type(name) is str
     if is_name and hide_error_text(lambda: name in (names_of(X) or ())):
         raise ValueError(
-            f"The ids of users are a feature, too, the column {name!r} of X: pass "
-            f"X.drop(columns={name!r}) as X."
+            f"The ids of users are column {name!r} of X, too: pass X.drop(columns={name!r})."
         )
 
 

@@ -822,9 +822,8 @@ def _check_parts(loaders: list[Any], lengths: list[Any], n_features: Any) -> Non
         is_bad = not isinstance(length, Integral) or isinstance(length, bool) or length < 0
         if is_bad or not callable(loader):
             raise ValueError(
-                f"Part {number} must be a function without arguments in loaders and an integer "
-                f"from 0 in lengths, got {type(loader).__name__} and {shown(length)}; arrays in "
-                "memory need no RowBlocks."
+                f"Part {number} must be a function in loaders and an integer from 0 in lengths, "
+                f"got {type(loader).__name__} and {shown(length)}; arrays in memory need none."
             )
     if not any(lengths):
         raise ValueError("lengths of all parts together must be positive, got 0.")

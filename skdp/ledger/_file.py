@@ -212,8 +212,8 @@ def create_file(path: str, head: dict[str, Any]) -> None:
             database.execute("COMMIT")
     except FileExistsError:
         raise LedgerError(
-            f"There is a file at {path!r}. If it is a ledger, PrivacyLedger(path) opens it; a new "
-            "ledger needs another path."
+            f"There is a file or folder at {path!r}. PrivacyLedger(path) opens a ledger; a new one "
+            "needs another path."
         ) from None
 
 

@@ -80,8 +80,7 @@ def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
             )
         if _NOT_OF_MODEL.intersection(parts):
             raise ValueError(
-                f"{name!r} must not be searched: pass ledger and random_state to the search, and "
-                "set n_jobs on the estimator."
+                f"{name!r} must not be searched: pass it to the search, n_jobs to the estimator."
             )
         if steps and parts[0] not in fitted and name not in {"shares", *steps}:
             prefixes = shortened([f"{one}__" for one in fitted])

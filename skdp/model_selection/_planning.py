@@ -228,10 +228,7 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
                 f"units {_UNITS} can. Factors of single rows, as DPLowRankFactorizer has, cannot."
             )
     if len(are_users) > 1:
-        raise ValueError(
-            "privacy_unit must be 'user' in all private steps, or in none: some protect users, and "
-            "others rows."
-        )
+        raise ValueError("privacy_unit must be 'user' in all private steps, or in none of them.")
     return steps
 
 

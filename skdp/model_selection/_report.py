@@ -345,9 +345,8 @@ def _check_visited_once(key: int, path: str, visited: _Seen, *, is_frozen: bool 
     first, was_frozen = visited.paths.get(key, (None, False))
     if first is not None and not (was_frozen and is_frozen):
         raise ValueError(
-            f"{first!r} and {path!r} are one and the same private estimator. Its second fit has "
-            "replaced the record of the first. Put a sklearn.base.clone(...) of it in one of the "
-            "two places, and fit again."
+            f"{first!r} and {path!r} are the same private estimator, whose second fit has replaced "
+            "the record of the first. Put a sklearn.base.clone(...) of it in one place; fit again."
         )
     visited.paths[key] = path, is_frozen
 
@@ -430,7 +429,9 @@ def _own_record(estimator: Any) -> PrivacySpent | None:
 
 
 def _not_fitted(estimator: Any) -> NotFittedError:
-    return NotFittedError(f"This {type(estimator).__name__} is not fitted yet: nothing is spent.")
+    return NotFittedError(
+        f"This {type(estimator).__name__} is not fitted yet, and nothing is spent: call fit."
+    )
 
 
 def _joined(path: str, name: str) -> str:

@@ -316,8 +316,11 @@ def accepted(what: str, function: Callable[..., Any], pairs: Iterable[Any]) -> A
     return Accepted(None, None, error)
 
 
-# Advice for the error "Shape mismatch" of encoders.
-_ONE_LIST = " Pass a list for each column, as categories=[['North', 'South']] for one."
+# Advice for errors of encoders and of a ColumnTransformer, by their texts.
+_CURES = {
+    "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
+    "using strings": " Steps pass on arrays: name columns by numbers, as [0, 2].",
+}
 
 
 def message_of(what: str, error: Exception, *, is_public: bool = False) -> str:
@@ -325,12 +328,11 @@ def message_of(what: str, error: Exception, *, is_public: bool = False) -> str:
     message = error.args[0] if type(error) is ValueError and error.args else ""
     if type(message) is str and message.startswith("Found unknown categories"):
         return (
-            f"{what} refuses a category that it was not given, or not fitted to; which one may be "
-            "private. Pass all categories to it, None and NaN among them, or "
-            "handle_unknown='ignore'."
+            f"{what} refuses a category that it was not given, which may be private. Pass all "
+            "categories, None and NaN among them, or handle_unknown='ignore'."
         )
     if is_public:
-        mend = _ONE_LIST if "Shape mismatch" in str(error) else ""
+        mend = "".join(cure for sign, cure in _CURES.items() if sign in str(error))
         return f"{what} raises {type(error).__name__}: {str(error).removesuffix('.')}.{mend}"
     return (
         f"{what} raises an error, whose text may show values and is left out. Call it on made-up "

@@ -315,9 +315,9 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
                     split += [*np.ravel(columns)]
             named = [one for one in named if one in split] or named
         text += (
-            f" Fill gaps in {shortened(named)} before the fit, as frame.fillna({{{named[0]!r}: "
-            "''}) does, or within the part, by make_pipeline(SimpleImputer(strategy='constant', "
-            "fill_value=''), FunctionTransformer(numpy.ravel), HashingVectorizer(...))."
+            f" If it refuses gaps, fill {shortened(named)} before the fit, as "
+            f"frame.fillna({{{named[0]!r}: ''}}) does, or within the part, by make_pipeline("
+            "SimpleImputer(strategy='constant'), FunctionTransformer(numpy.ravel), ...)."
         )
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 

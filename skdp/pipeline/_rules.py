@@ -34,7 +34,7 @@ from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator, check_unwatched
-from skdp._validation import SeededEstimator, by_chunks, in_parts
+from skdp._validation import SeededEstimator, by_chunks, call_steps, in_parts
 from skdp.data.containers import checked_container
 from skdp.exceptions import named
 from skdp.privacy import PrivacySpent
@@ -98,8 +98,7 @@ TWINS = {
         "LogisticRegression LogisticRegressionCV": "DPLogisticRegression",
         "IncrementalPCA PCA": "DPPCA",
         "RobustScaler StandardScaler": "DPStandardScaler",
-        "MaxAbsScaler MinMaxScaler": "DPStandardScaler, or a FunctionTransformer with public ends "
-        "of the columns",
+        "MaxAbsScaler MinMaxScaler": "DPStandardScaler, or a FunctionTransformer with public ends",
         "TruncatedSVD": "DPTruncatedSVD",
         "TransformedTargetRegressor": "func and inverse_func, plain functions, and no transformer, "
         "around a private regression as the last step; or put it around the whole pipeline, "
@@ -523,7 +522,8 @@ class DelegatesMixin(SeededEstimator):
         # For a prediction, a global `set_config` must not make data frames between steps.
         output = {} if "transform" in name else {"transform_output": "default"}
         with config_context(**output):
-            return getattr(self._fitted(), name)(checked_container(X), *more, **users)
+            method = getattr(self._fitted(), name)
+            return call_steps(method, checked_container(X), *more, **users)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
@@ -587,13 +587,13 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         yield from (where + flaw for flaw in set_by_the_whole(estimator))
         return
     if isinstance(estimator, FrozenEstimator):
-        check_is_fitted(estimator)
+        unfitted = f"{where}fit the estimator in a FrozenEstimator to public rows first."
+        check_is_fitted(estimator, msg=unfitted)
     may_refuse = is_behind and not takes_all_rows(estimator)
     if may_refuse and (is_stateless(estimator) or type(estimator) is FrozenEstimator):
         yield (
-            f"{where}{kind} may refuse single rows, and behind a private step its error would "
-            "reveal them: put it before the first private step. What may follow one is "
-            f"{TAKE_ALL_ROWS}."
+            f"{where}{kind} may refuse single rows, which its error would reveal: put it before "
+            f"the first private step. What may follow one is {TAKE_ALL_ROWS}."
         )
     elif is_columns(estimator):
         for part, one in parts_of(estimator) or ():
@@ -623,10 +623,7 @@ def _flaw_of_step(estimator: Any) -> str:
     """Return why an object cannot be a step; "" if it can be one."""
     kind = type(estimator).__name__
     if isinstance(estimator, DelegatesMixin):
-        return (
-            f"a {kind} has a budget of its own, which is not that of the whole. Put its steps, or "
-            "its estimator, in its place."
-        )
+        return f"a {kind} has a budget of its own: put its steps, or its estimator, in its place."
     if isinstance(estimator, type):
         return f"{estimator.__name__} is a class: pass {estimator.__name__}()."
     if isinstance(estimator, PrivateEstimator) and not hasattr(estimator, "delta"):
@@ -634,9 +631,8 @@ def _flaw_of_step(estimator: Any) -> str:
     if hasattr(estimator, "fit") or is_passed_through(estimator):
         return ""
     return (
-        f"a {kind} is no estimator, as it has no fit: pass estimators one by one, as "
-        "make_dp_pipeline(scaler, classifier, epsilon=1.0), and a function as "
-        "FunctionTransformer(function)."
+        f"a {kind} is no estimator: pass estimators one by one, as make_dp_pipeline(scaler, "
+        "classifier, epsilon=1.0), and a function as FunctionTransformer(function)."
     )
 
 

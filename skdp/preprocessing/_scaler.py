@@ -415,8 +415,8 @@ class DPStandardScaler(
         # The last release is that of the moments.
         if (plan.releases[-1].noise_std or 0.0) > column_scales.MOST_NOISE:
             yield (
-                f"Most centers and scales will be noise: {spec.n_units} {spec.unit.counted} with "
-                f"epsilon={spec.cost.epsilon:g} are too few for "
+                f"Most centers and scales will be noise: too few {spec.unit.counted}, "
+                f"{spec.n_units} with epsilon={spec.cost.epsilon:g}, for "
                 f"{counted(spec.n_features, 'column')}. Use {_remedy(spec)}."
             )
 

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from skdp.data.matrices import SHORT_ROW, entries_of
 from skdp.data.reduce import Kernel
 from skdp.data.rows import Block
-from skdp.exceptions import shortened, shown
+from skdp.exceptions import counted, shortened, shown
 from skdp.linalg.matrices import DenseMatrices
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 
@@ -92,15 +92,18 @@ def checked_interval(
     place = int(np.argmin(fits))
     column = f"bounds of column {place if names is None else names[place]}"
     flawed = column if fits.any() else f"bounds={shown(bounds)}"
+    each = f", or a list or a dict of a pair for each of the {n_features} columns"
     # Only tuples are quoted: arrays and lists of lists may be data.
     if pairs and (isinstance(bounds, Mapping) or type(bounds[0]) is tuple):
-        is_whole = len(pairs) == n_features
-        flawed = f"{column}, {shown(pairs[place])}," if is_whole else f"{flawed} of {len(pairs)}"
+        if len(pairs) != n_features:
+            raise ValueError(
+                f"bounds={shown(bounds)} has {counted(len(pairs), 'pair')}, but X has {n_features} "
+                "columns: pass a pair (low, high) for each, in their order."
+            )
+        flawed, each = f"{column}, {shown(pairs[place])},", ""
     raise ValueError(
-        f"{flawed} must be (low, high), with low below high by at least {SMALLEST_BOUND:g}, finite "
-        f"numbers of at most {NO_CLIPPING:g} in size, or arrays of them. A list of tuples, as "
-        f"[(low, high), ...], has a pair for each of the {n_features} columns, and so has a dict "
-        "of names. They must be known without looking at X; None finds intervals privately."
+        f"{flawed} must be (low, high){each}: finite public numbers up to {NO_CLIPPING:g} in size, "
+        f"low below high by {SMALLEST_BOUND:g} or more. bounds=None finds them privately."
     )
 
 

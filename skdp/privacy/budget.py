@@ -726,8 +726,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if not (sensitivity > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
                 f"Release {name!r} has sensitivity {sensitivity!r}, which asks for noise of "
-                f"standard deviation {noise_std!r}; both must be positive, and neither too small "
-                "nor too large for a float."
+                f"standard deviation {noise_std!r}; both must be positive and fit into a float."
             )
         self._pay()
         # Nodes change last, so that a refused release leaves the budget as it was.

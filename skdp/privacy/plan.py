@@ -276,8 +276,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
         if size > largest:
             raise BudgetError(
                 f"The budget is too small: release {name!r} has {size} numbers, and its share of "
-                f"{share:.3g} hides the rounding of at most {math.floor(largest)}. "
-                "Pass a larger epsilon or delta, fewer components, or fewer rows or columns."
+                f"{share:.3g} hides the rounding of {math.floor(largest)}. Pass fewer columns, by "
+                "n_features of a HashingVectorizer, or components, or a larger epsilon or delta."
             )
 
     def noise_std(
@@ -515,8 +515,7 @@ class Plan:  # numpydoc ignore=PR02
                 size = 8 * math.prod(release.shape) / 2**30
                 raise ValueError(
                     f"{release.name!r} has shape {release.shape}, which takes {size:,.0f} GiB, "
-                    "more than this machine has. Pass fewer features, such as hashed features, or "
-                    "a solver that needs less memory."
+                    "more than this machine has. Pass fewer features, or another solver."
                 ) from None
 
     def __repr__(self) -> str:

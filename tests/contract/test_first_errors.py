@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -72,6 +73,7 @@ TIMED = TRIPLES.assign(timestamp=1_700_000_000)
 NUMBERED = NUMBERS.assign(user=np.arange(N) % 20)
 OWNED = NUMBERED.assign(user=[f"u{number}" for number in NUMBERED["user"]])
 CLASSIFIER_OF_USERS = clone(CLASSIFIER).set_params(privacy_unit="user")
+BY_NAME = ColumnTransformer([("age", "passthrough", ["age"])])
 LOGS = ColumnTransformer([("log", FunctionTransformer(np.log1p), ["income"])], remainder="drop")
 RATED = DPLowRankFactorizer(1, privacy_unit=skdp.units.Entry((1, 5)), missing="middle")
 
@@ -118,7 +120,7 @@ scaled(age=(5, 5))
 scaled(age=("0", "9"))
     column age, \('0', '9'\), .* numbers
 scaled(age=(0, np.inf))
-    age, \(0, inf\), .* finite .* privately
+    age, \(0, inf\), must be \(low, high\): finite .* privately
 scaled(age=(0, 1, 2))
     of column age, \(0, 1, 2\), must be
 scaled(visits=None)
@@ -126,7 +128,7 @@ scaled(visits=None)
 DPLinearRegression(bounds=([0, 9, 0], [9, 0, 9])).fit(X, X[:, 0])
     bounds of column 1 must be
 DPCovariance(bounds=[PAIR, PAIR]).fit(X)
-    bounds=<list> of 2 must .* a pair for each of the 3 columns
+    ^bounds=<list> has 2 pairs, but X has 3 columns: pass a pair \(low, high\) for each, in
 DPLogisticRegression(classes="yes").fit(X, Y)
     classes must be a list .* Pass all labels, as \['no', 'yes'\] or \[0, 1\], got str
 DPLogisticRegression(classes=2).fit(X, Y)
@@ -222,7 +224,7 @@ DPCovariance(bounds=PAIR).fit(X).regression(0, on=[0, 1])
 DPCovariance(bounds=PAIR).fit(NUMBERS).regression("income", on="age")
     a list of names or indices, or None: pass on=\[\.\.\.\]\.$
 RowBlocks.from_partitions([X], lengths=[N], n_features=3)
-    got ndarray and 40; arrays in memory need no RowBlocks\.$
+    got ndarray and 40; arrays in memory need none\.$
 past_the_horizon()
     closed\. A new one, with a larger horizon, is empty at first and spends its own epsilon
 SCALER.fit(pd.DataFrame({"age": pd.to_timedelta(X[:, 0], unit="D")}))
@@ -280,13 +282,13 @@ DPPersonalizedRegressor(1).fit(OWNED, X[:, 0], groups="user")
 DPPersonalizedRegressor(1).fit(OWNED, X[:, 0])
     ^If .* pass user_column='user', or groups=X\['user'\] and X\.drop\(columns='user'\)\.
 CLASSIFIER_OF_USERS.fit(NUMBERED, Y, users=NUMBERED[["user"]])
-    a feature, too, the column 'user' of X: pass X\.drop\(columns='user'\)
+    ^The ids of users are column 'user' of X, too: pass X\.drop\(columns='user'\)
 DPPersonalizedRegressor(1).fit(NUMBERED, X[:, 0], groups=NUMBERED[["user"]])
-    a feature, too, the column 'user' of X: pass X\.drop\(columns='user'\)
+    ^The ids of users are column 'user' of X, too: pass X\.drop\(columns='user'\)
 STREAM.partial_fit(TRIPLES)
     X has 3 columns, but shape=\(3, 2\) has 2: .* cells to update\(rows, columns, values\)
 DPLinearRegression(prior=LinearRegression()).fit(X, X[:, 0])
-    got 'LinearRegression'\. Call fit on public rows; if a clone has undone the fit
+    got 'LinearRegression'\. Call fit on public rows; if a clone has undone it
 make_dp_pipeline(FunctionTransformer(lambda rows: rows / 10), SCALER).fit(NUMBERS)
     ^Step 'functiontransformer' returned a DataFrame .* Return frame\.to_numpy\(\) in the f
 make_dp_pipeline(LOGS, DPStandardScaler(bounds=ends()), CLASSIFIER).fit(NUMBERS, Y)
@@ -338,9 +340,9 @@ PrivacyLedger.create("nowhere")
 PrivacyLedger.create("file", dataset="people", epsilon="4", delta=1e-6)
     numbers, 0 < epsilon < inf .* got epsilon='4'
 CLASSIFIER.fit(FRAME.assign(town="1,5"), Y)
-    Column town holds texts\..*read_csv\(path, decimal=','\) or pandas.to_numeric\(X\['town
+    Column town holds texts\..*read_csv\(path, thousands=',', decimal='\.'\) or pandas.to_num
 DPLinearRegression().fit(X, ["1,5"] * N)
-    y holds texts.* commas by pandas.read_csv\(path, decimal=','
+    y holds texts.* commas by pandas.read_csv\(path, thousands=',', decimal='\.'\)
 CLASSIFIER.fit(NUMBERS.assign(age=NUMBERS["age"] + 1j), Y)
     two columns of each, by numpy.real .*Column age holds complex numbers\.$
 CLASSIFIER.fit(NUMBERS.assign(age=10**400), Y)
@@ -382,7 +384,7 @@ len(RowBlocks.from_partitions([lambda: X], [N], 3))
 CLASSIFIER.fit(NUMBERS.assign(age=[[1.0, 2.0]] * N), Y)
     Column age holds objects\. .*, as numpy\.stack\(list\(X\['age'\]\)\) does of lists
 DPLinearRegression().fit(X, pd.Series(pd.Timestamp("2020"), range(N)))
-    ^y holds dates. .* Convert them first
+    ^y: Dates, .* no numbers\. Make days of dates, by \(pandas\.to_datetime\(pandas\.Series\(y
 DPLogisticRegression(classes=Y).fit(X, Y)
     or one twice: pass each once, as \['no', 'yes'\]\.$
 fitted().predict(NUMBERS.rename(columns={"age": "Age"}))
@@ -422,7 +424,27 @@ DPPersonalizedRegressor(privacy_unit="user")
 Federation(SCALER, n_rows=N, n_features=3, owners=2).fit([X[:20], X[20:, :2]])
     ^X has 2 features, but 3 are agreed on.
 DPLinearRegression(prior=LogisticRegression().fit(X, Y)).fit(X, X[:, 0])
-    the same features, in the same order, and the same classes, or none.$
+    \(1, 3\) where X asks for \(3,\): fit a model of this kind to the columns of this X, in
+clone(CLASSIFIER).set_params(prior=LogisticRegression().fit(X, CODES)).fit(X, Y)
+    ^prior must have the classes no, yes, in this order, got 0, 1\.$
+DPLinearRegression(prior=KMeans(2).fit(X)).fit(X, X[:, 0])
+    ^prior must be a linear model or a tuple \(coef, intercept\), or None, got 'KMeans'\.$
+DPStandardScaler(bounds=NUMBERS.agg(["min", "max"])).fit(NUMBERS)
+    ^bounds=<DataFrame> must be \(low, high\), or a list or a dict of a pair for each of the 3
+make_dp_pipeline(SCALER, BY_NAME, CLASSIFIER).fit(NUMBERS, Y)
+    Steps pass on arrays: name columns by numbers, as \[0, 2\]\.$
+make_dp_pipeline(FrozenEstimator(StandardScaler()), CLASSIFIER).fit(X, Y)
+    ^Step 'frozenestimator': fit the estimator in a FrozenEstimator to public rows first
+make_dp_pipeline(HashingVectorizer(), CLASSIFIER).fit(TEXTS, Y)
+    Pass fewer columns, by n_features of a HashingVectorizer
+DPPersonalizedRegressor(1).fit(X, X[:, 0]).head(X[0], X[0, 0])
+    expecting 3 features\. Pass a row of one record, too, as X\.reshape\(1, -1\)
+STREAM.update([0.0, 1.0], [0, 1], [1.0, 1.0])
+    makes such integers\. These are of type float64\.$
+PrivacyLedger.create(".", dataset="a", epsilon=1.0, delta=1e-6)
+    ^There is a file or folder at '/
+model_card(MODEL)
+    is not fitted yet, and nothing is spent: call fit
 interaction_table("log.csv", items=["tea"])
     two columns, a user and an item, .* as pairs\[\['user', 'item', 'rating'\]\] .* got str
 skdp.DPPCA(2, 1.0)
@@ -434,7 +456,7 @@ DPLinearRegression().fit(X, X[:, :2])
 CLASSIFIER.fit(X, Y == "yes")
     ^y has booleans as labels, but the classes are strings: pass labels and classes of one type
 DPStandardScaler(bounds=([9, 0, 0], [0, 9, 9])).fit(X)
-    low below high .* A list of tuples, as \[\(low, high\), \.\.\.\], has a pair for each
+    of column 0 must be \(low, high\), or a list or a dict of a pair for each of the 3 co.* low b
 """
 
 
@@ -446,7 +468,7 @@ FILLED = {"bounds": [PAIR, (0, 10_000), PAIR], "epsilon": 4.0, "missing": "mean"
 #: Mistakes that no error can tell from a right call: a warning of released values names the column.
 DOUBTED = r"""
 DPStandardScaler(**ONE_PAIR).fit(MANY)
-    Most entries of column income seem .* beyond it, .* pass wider ones
+    Most entries of column income seem .* beyond it: .* If so, pass wider bounds
 DPLinearRegression(**ONE_PAIR).fit(MANY, MANY["income"])
     Most entries of column income seem
 DPCovariance(**ONE_PAIR).fit(MANY.to_numpy())
@@ -528,6 +550,43 @@ def test_cures_that_are_shapes_work():
     assert str(words.plan(N, like=["any text"])) == str(by_size)
     dense = OneHotEncoder(categories=[["A", "B"]], sparse_output=False)
     make_dp_pipeline(dense, DPStandardScaler()).fit(FRAME[["town"]])
+
+
+def as_floats(rows):
+    return np.asarray(rows).astype(float)
+
+
+WITH_TEXT = NUMBERS.astype(object)
+WITH_TEXT.iloc[3, 1] = "x4711"
+IN_TOWN = FrozenEstimator(OneHotEncoder().fit(FRAME[["town"]]))
+PARTS = ColumnTransformer([("town", IN_TOWN, ["town"]), ("n", "passthrough", ["age", "visits"])])
+OF_STEPS = {
+    "a function": (FunctionTransformer(as_floats), WITH_TEXT, "cannot be read: .* Column income h"),
+    "a step": (Normalizer(), WITH_TEXT, "^Column income holds texts"),
+    "a category": (
+        PARTS,
+        FRAME.assign(town="4711"),
+        r"^Found unknown categories\. Call set_params",
+    ),
+    "an array": (
+        PARTS,
+        FRAME.to_numpy(),
+        r"dataframes\. Pass a data frame that has the columns of",
+    ),
+    "a lost column": (PARTS, FRAME[["town"]], r"missing: .*\nPass the columns of the fit, X\["),
+}
+
+
+@pytest.mark.parametrize("case", OF_STEPS)
+def test_errors_of_fitted_steps_show_no_value(case):
+    step, rows, text = OF_STEPS[case]
+    model = make_dp_pipeline(step, CLASSIFIER, epsilon=np.inf)
+    fit_to = FRAME if step is PARTS else NUMBERS
+    for one in (model.fit(fit_to, Y), DPGridSearch(model, {}, epsilon=np.inf).fit(fit_to, Y)):
+        with pytest.raises(ValueError, match=text) as refused:
+            one.predict(rows)
+        assert "4711" not in str(refused.value)
+        assert refused.value.__context__ is None
 
 
 def cures_of(call, *patterns):
@@ -617,7 +676,10 @@ def test_cures_of_gaps_in_y_of_logarithms_and_of_files_work(tmp_path):
     with_zero = np.where(X > 3, X, 0)
     model = make_dp_pipeline(FunctionTransformer(np.log), *steps).fit(X, Y)
     with np.errstate(divide="ignore"):
-        cures_of(lambda: model.predict(with_zero), "before a logarithm, to one above 0")
+        cures_of(
+            lambda: model.predict(with_zero),
+            "where a step takes logarithms, clip X above 0, as numpy",
+        )
     safe = FunctionTransformer(lambda rows: np.log(np.clip(rows, 0.01, None)))
     assert make_dp_pipeline(safe, *steps).fit(X, Y).predict(with_zero).shape == (N,)
     table, parquet, array = (tmp_path / name for name in ("a.csv", "a.parquet", "a.npy"))

@@ -90,7 +90,7 @@ def test_ids_that_are_a_feature_are_refused():
         lambda: model.fit(frame, Y, groups=frame["user"]),
         lambda: OF_USERS.fit(frame, users=frame["user"]),
     ):
-        with pytest.raises(ValueError, match=r"a feature, too, the column 'user'.*X\.drop\("):
+        with pytest.raises(ValueError, match=r"The ids of users are column 'user' of X.*X\.drop\("):
             call()
     model.fit(frame.drop(columns="user"), Y, groups=frame["user"])
     OF_USERS.fit(frame.drop(columns="user"), users=frame["user"])

@@ -243,7 +243,7 @@ def test_warnings_count_users():
         with pytest.warns(skdp.PrivacyWarning) as warned:
             fitted(kind, X[codes], y[codes], users=codes % 20, privacy_unit="user", epsilon=0.5)
         texts = " ".join(str(one.message) for one in warned)
-        assert "20 users" in texts
+        assert "users, 20" in texts
         assert "record" not in texts
         assert "20 rows" not in texts
 

@@ -375,7 +375,7 @@ def test_warnings():
     generous = partial(DPTraceRegressor, 2, epsilon=500.0)
     with pytest.warns(PrivacyWarning, match="number of responses, 397"):
         generous(delta=0.1, privacy_unit="response").fit(X, y)
-    with pytest.warns(PrivacyWarning, match="397 records with epsilon=0.1 are too few for 1. coef"):
+    with pytest.warns(PrivacyWarning, match="Too few records, 397 with epsilon=0.1, for 1. coef"):
         DPTraceRegressor(2, epsilon=0.1).fit(X, y)
     with pytest.warns(PrivacyWarning, match="The coefficients do not stand out"):
         DPTraceRegressor(2, epsilon=0.001, covariance="identity", random_state=SECRET).fit(X, y)

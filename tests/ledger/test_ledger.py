@@ -147,7 +147,9 @@ def test_limits_that_are_none_are_refused_and_make_no_file(tmp_path, wrong):
 
 def test_no_file_is_replaced_and_a_missing_one_is_not_made(tmp_path, ledger):
     ledger.charge(a_fit(1.0))
-    with pytest.raises(LedgerError, match=r"There is a file at .* PrivacyLedger\(path\) opens it"):
+    with pytest.raises(
+        LedgerError, match=r"There is a file or folder at .* PrivacyLedger\(path\) opens a"
+    ):
         PrivacyLedger.create(ledger.path, **LIMIT)
     assert len(ledger.entries()) == 1
     missing = tmp_path / "missing"

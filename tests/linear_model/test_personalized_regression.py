@@ -569,7 +569,7 @@ def test_a_representation_that_is_lost_in_noise_is_doubted():
     told = lines_warned_by(lambda: personalized(epsilon=0.2).fit(X, y, groups))
     assert any("does not stand out from the noise" in one for one in told)
     told = lines_warned_by(lambda: personalized(epsilon=0.1, delta=1e-4).fit(*draw(20)[:3]))
-    assert any("are too few for 8 features" in one for one in told)
+    assert any("epsilon=0.1, for 8 features" in one for one in told)
 
 
 def test_without_noise_units_do_not_matter():

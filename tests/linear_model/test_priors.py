@@ -216,7 +216,7 @@ def test_without_noise_a_prior_changes_nothing(kind):
 @pytest.mark.parametrize(
     ("kind", "prior", "match"),
     [
-        ("linear", LinearRegression(), "clone has undone the fit, pass a FrozenEstimator"),
+        ("linear", LinearRegression(), "clone has undone it, pass a FrozenEstimator"),
         (
             "linear",
             make_pipeline(MinMaxScaler(), Ridge()).fit(*PUBLIC),
@@ -227,7 +227,7 @@ def test_without_noise_a_prior_changes_nothing(kind):
         ("linear", (np.full(8, np.nan), 0.0), "prior must have finite numbers"),
         ("linear", (["a"] * 8, 0.0), "an entry that is not a number"),
         ("linear", (np.ones(8), 0.0, tuple("abcdefgh")), "must have the names of features"),
-        ("classes", LogisticRegression(), "clone has undone the fit, pass a FrozenEstimator"),
+        ("classes", LogisticRegression(), "clone has undone it, pass a FrozenEstimator"),
         ("classes", LinearRegression().fit(*labeled(50)), "prior must be a linear classifier"),
         ("classes", 3.0, "prior must be a linear classifier or a tuple"),
         (
@@ -244,7 +244,7 @@ def test_without_noise_a_prior_changes_nothing(kind):
         (
             "classes",
             (np.ones((1, D)), np.zeros(1), (0, 2)),
-            "prior must have the classes of this fit",
+            r"must have the classes 0, 1, in this order, got 0, 2\.$",
         ),
         (
             "classes",

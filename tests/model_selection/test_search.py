@@ -499,7 +499,7 @@ def test_warnings_made_errors_cost_nothing(ledger):
     search = DPGridSearch(DPPCA(2, epsilon=1.0), {"whiten": [False, True]}, ledger=ledger)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
-        with pytest.raises(PrivacyWarning, match="rows are too few"):
+        with pytest.raises(PrivacyWarning, match="too few rows"):
             search.fit(X)
     assert ledger.entries() == []
 

@@ -368,7 +368,8 @@ def test_a_fit_that_failed_has_published_what_was_fitted_before():
         failed.fit(X)
     assert privacy_spent(failed).verdict == (
         f"Not private: scaler (StandardScaler) {LEARNED}: use DPStandardScaler in "
-        "make_dp_pipeline; Pipeline has no total: This DPPCA is not fitted yet: nothing is spent"
+        "make_dp_pipeline; Pipeline has no total: This DPPCA is not fitted yet, and nothing is "
+        "spent: call fit"
     )
     plain = make_pipeline(StandardScaler().fit(X), Ridge())
     assert not privacy_spent(plain).is_private

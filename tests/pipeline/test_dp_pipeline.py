@@ -510,7 +510,7 @@ REFUSED_STEPS = [
     (CountVectorizer(), "vocabulary="),
     (CountVectorizer(vocabulary=["a"], input="filename"), "of texts"),
     (CountVectorizer(vocabulary=["a"], tokenizer=str.split), "without functions"),
-    (np.log1p, "a ufunc is no estimator, as it has no fit"),
+    (np.log1p, "a ufunc is no estimator: pass estimators one by one"),
     (DPPipeline([("a", DPPCA(2))]), "'one': a DPPipeline has a budget of its own"),
     (DPGridSearch(DPPCA(2), {}), "a DPGridSearch has a budget of its own"),
     (make_pipeline(DPPCA(2)), "'one': a Pipeline within a Pipeline is no step. Put its steps"),
@@ -702,7 +702,9 @@ def test_a_warning_says_which_step_it_is_of_and_what_share_that_has():
     grid = {"row_norm": [1.0, 2.0]}
     with pytest.warns(PrivacyWarning, match="^A fit, which has 0.74 of the budget: "):
         DPGridSearch(DPPCA(2), grid, epsilon=0.02).fit(X)
-    with pytest.warns(PrivacyWarning, match="^Rows are taken to be standardized: 300 records "):
+    with pytest.warns(
+        PrivacyWarning, match="^Rows are taken to be standardized: too few records, 300 "
+    ):
         make_dp_pipeline(CLASSIFIER, epsilon=0.02).fit(X, Y)
 
 

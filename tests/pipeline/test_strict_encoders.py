@@ -68,9 +68,11 @@ def test_a_strict_encoder_is_fitted_as_a_lenient_one(place):
     plan = pipeline_of(place).plan(N, 3, like=FRAME[:0])
     assert plan.mu == pytest.approx(strict.privacy_spent_.mu)
     assert "handle_unknown='ignore'" not in repr(strict.pipeline_) + repr(strict)
-    # As scikit-learn does.
-    with pytest.raises(ValueError, match="Found unknown categories"):
-        strict.predict(FRAME.assign(job="c"))
+    # scikit-learn would name the category.
+    with pytest.raises(ValueError, match=r"Found unknown categories\. Call") as refused:
+        strict.predict(FRAME.assign(job="4711"))
+    assert "4711" not in str(refused.value)
+    assert refused.value.__context__ is None
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])

@@ -182,11 +182,11 @@ PAIR = (0.0, 1.0)
 MISNAMED = {
     "missing": (dict.fromkeys("dac", PAIR), "for b. Name these columns: d, a, c, b"),
     "unknown": (dict.fromkeys("dacbz", PAIR), "bounds names z, no column of X"),
-    "no pair": (dict.fromkeys("dacb", 1.0), "a pair for each of the 4 columns"),
-    "three": (dict.fromkeys("dacb", (0, 1, 2)), "a pair for each of the 4 columns"),
+    "no pair": (dict.fromkeys("dacb", 1.0), r"of column d, 1\.0, must be \(low, high\)"),
+    "three": (dict.fromkeys("dacb", (0, 1, 2)), r"of column d, \(0, 1, 2\), must be"),
     "nothing": ({}, "for d, a, c, b"),
     "turned": ({**dict.fromkeys("dac", PAIR), "b": (1, 0)}, "low below high"),
-    "too few": ([PAIR] * 3, "a pair for each of the 4 columns"),
+    "too few": ([PAIR] * 3, "has 3 pairs, but X has 4 columns: pass a pair"),
 }
 
 
@@ -198,7 +198,7 @@ def test_names_that_are_not_those_of_the_columns_are_refused_for_free(case, ledg
         with pytest.raises(ValueError, match=error):
             asked()
     for asked in (lambda: scaler.fit(X), lambda: scaler.plan(*X.shape)):
-        with pytest.raises(ValueError, match=r"X has no names|for each of the 4"):
+        with pytest.raises(ValueError, match=r"X has no names|but X has 4"):
             asked()
     assert ledger.entries() == []
     assert not hasattr(scaler, "n_features_in_")

@@ -261,8 +261,8 @@ def warnings_for_rows(spec: RowsSpec, plan: Plan) -> Iterator[str]:
     for name, part in plan.parts._asdict().items():
         if isinstance(part, Search) and part.highest_quantile(n_rows) < _MEDIAN:
             yield (
-                f"{name} may be far off: {n_rows} {counted} are too few to find it privately at "
-                "this epsilon. Pass a public bound, in the units of X."
+                f"{name} may be far off: too few {counted}, {n_rows}, to find it privately at this "
+                "epsilon. Pass a public bound, in the units of X."
             )
 
 

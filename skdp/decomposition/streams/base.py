@@ -205,7 +205,8 @@ def _checked_updates(
     for axis, length in enumerate(shape):
         indices = cells[axis]
         if indices.size and indices.dtype.kind not in "iu":
-            raise ValueError(_NO_SUCH_CELL.format(shape))
+            kind = indices.dtype.type.__name__
+            raise ValueError(f"{_NO_SUCH_CELL.format(shape)} These are of type {kind}.")
         # Unsigned integers beyond int64 become negative, and are then refused.
         cells[axis] = indices = indices.astype(np.int64, copy=False)
         if indices.min(initial=0) < 0 or indices.max(initial=0) >= length:

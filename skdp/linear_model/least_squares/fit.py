@@ -56,20 +56,19 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
     """Warn if records are too few, from public facts only."""
     if not spec.cost.is_private:
         return
-    units = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g}"
+    few = f"Too few {spec.unit.counted}, {spec.n_units} with epsilon={spec.cost.epsilon:g}, for"
     pass_more = f"Pass more {spec.unit.counted}, a larger epsilon, or fewer features."
     if spec.is_hopeless:
         result = "all are 0, and each prediction is the released center of the responses"
         if spec.prior is not None:
             result = "the model is a mixture of the prior and of the released center of responses"
         yield (
-            f"{units} are too few for any coefficient: {result}. Pass more "
-            f"{spec.unit.counted}, or a larger epsilon."
+            f"{few} any coefficient: {result}. Pass more {spec.unit.counted}, or a larger epsilon."
         )
     elif spec.strength < _LEAST_STRENGTH or spec.n_units <= spec.n_free:
         yield (
-            f"{units} are too few for {counted(spec.n_free, 'coefficient')}: predictions may be "
-            f"no better than the mean of the responses. {pass_more}"
+            f"{few} {counted(spec.n_free, 'coefficient')}: predictions may be no better than the "
+            f"mean of the responses. {pass_more}"
         )
 
 

@@ -66,11 +66,10 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
     if not spec.unit.is_enforced:
         yield LABELS_BECOME_PUBLIC
     if logistic_plan.is_norm_guessed(spec):
-        units = f"{spec.n_units} {spec.unit.counted}"
         yield (
-            f"Rows are taken to be standardized: {units} with epsilon={spec.cost.epsilon:g} are "
-            "too few to find a clipping norm. Put skdp.DPStandardScaler before this step, or pass "
-            "row_norm, a public bound of most row norms."
+            f"Rows are taken to be standardized: too few {spec.unit.counted}, {spec.n_units} "
+            f"with epsilon={spec.cost.epsilon:g}, to find a clipping norm. Put skdp."
+            "DPStandardScaler before this step, or pass row_norm, a public bound of most norms."
         )
 
 

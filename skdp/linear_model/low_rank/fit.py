@@ -187,7 +187,7 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
     """Warn of too few units for coefficients, or for scales of features, from public facts."""
     if not spec.cost.is_private:
         return
-    few = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are too few"
+    few = f"Too few {spec.unit.counted}, {spec.n_units} with epsilon={spec.cost.epsilon:g},"
     strength, least = spec.signal_strength, _least_signal(spec)
     if strength < least:
         reason = "each record depends on few coefficients, and noise easily hides them"

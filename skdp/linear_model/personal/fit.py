@@ -423,8 +423,8 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
     if spec.fit_intercept and hidden:
         # Centers that noise would hide are not released.
         yield (
-            f"The center of {' and '.join(hidden)} is taken to be 0, as {spec.n_units} "
-            f"{spec.unit.counted} with epsilon={spec.cost.epsilon:g} are too few to find it. "
+            f"The center of {' and '.join(hidden)} is taken to be 0: too few {spec.unit.counted}, "
+            f"{spec.n_units} with epsilon={spec.cost.epsilon:g}, to find it. "
             f"Subtract a public guess, or pass more {spec.unit.counted} or a larger epsilon."
         )
     model, size = plan.parts.model, spec.n_features
@@ -435,8 +435,8 @@ def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
     signal = spec.n_units / (noise_std * math.sqrt(size if is_mean else 2 * size))
     if signal < _LEAST_SIGNAL:
         yield (
-            f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
-            f"too few for {counted(spec.n_features, 'feature')}: the representation is mostly "
+            f"Too few {spec.unit.counted}, {spec.n_units} with epsilon={spec.cost.epsilon:g}, "
+            f"for {counted(spec.n_features, 'feature')}: the representation is mostly "
             f"noise. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many "
             f"{spec.unit.counted}, a larger epsilon, or fewer features."
         )
