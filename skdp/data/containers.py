@@ -594,17 +594,12 @@ def with_nan(rows: Any, is_null: np.ndarray) -> Any:
 # ------------------------------
 # Paths of files, and numpy files, each of which is mapped into memory and is a part of the rows.
 
-_PATHS = str | bytes | os.PathLike
-
 
 def paths_of(paths: Any, name: str = "paths") -> list[str]:
     """Return absolute paths, as other processes may have another working directory."""
-    several = [paths] if isinstance(paths, _PATHS) else list(paths)
+    several = [paths] if isinstance(paths, str | bytes | os.PathLike) else list(paths)
     if not several:
         raise ValueError(f"{name} must name at least one file, got none.")
-    for path in several:
-        if not isinstance(path, _PATHS):
-            raise ValueError(f"{name} must be paths of files, got {type(path).__name__}.")
     return [os.path.abspath(os.fsdecode(path)) for path in several]
 
 

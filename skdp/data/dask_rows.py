@@ -7,12 +7,10 @@
 import asyncio
 import io
 import math
-import os
 import pickle
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
@@ -93,7 +91,7 @@ def _graph_of(
     shared, found = pickled(function)
     token = uuid4().hex
     prefix, given = f"skdp-{name}-{token}", f"skdp-shared-{token}"
-    call = partial(_called_for_part, tuple(found), this_process())
+    call = partial(_called_for_part, tuple(found))
     # The pickled function is the result of a task, so that dask sends it to each worker once.
     # dask.delayed would make the same graph, but takes longer to do so than the tasks run.
     graph: Graph = {given: (bytes, shared)}
@@ -122,13 +120,11 @@ def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     return keys[0]
 
 
-def _called_for_part(
-    names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
-) -> bytes:
+def _called_for_part(names: tuple[str, ...], shared: bytes, part: int, *blocks: Any) -> bytes:
     """Call the pickled function for a part, in a task that gets the blocks of the part."""
     token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
     try:
-        return answer(lambda: partial(_unpickled(shared), part), client)
+        return answer(lambda: partial(_unpickled(shared), part))
     finally:
         _BLOCKS.reset(token)
 
@@ -257,12 +253,11 @@ def _unpickled(shared: bytes) -> Any:
     return _Unpickler(io.BytesIO(shared)).load()
 
 
-def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
+def answer(unpickle: Callable[[], Callable[[], Any]]) -> bytes:
     """Compute in a worker; return the facts of the machine, with the result or an error."""
-    # Errors are returned, as dask would print errors that are raised. Warnings are not silenced in
-    # the process of the client, where other threads may need them.
+    # Errors are returned, as dask would print errors that are raised.
     missing = ": it needs all modules of this process, in the same versions"
-    with nullcontext() if this_process() == client else workers.without_warnings():
+    with workers.without_warnings():
         try:
             call = unpickle()
             missing = ""
@@ -273,11 +268,6 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
             if type(error) in (ValueError, MemoryError) and not missing:
                 result = type(error)(str(error))
         return pickle.dumps((_machine(), result))
-
-
-def this_process() -> tuple[str, int]:
-    """Return the name of the machine and the id of the process."""
-    return platform.node(), os.getpid()
 
 
 @cache

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, starmap
-from numbers import Integral
 from operator import methodcaller
 from typing import Any, NoReturn
 
@@ -164,10 +163,9 @@ class RankOneMatrices(containers.SkdpContainer):
             If `X` is not 2-D, has no column or other entries than numbers, `n_tasks` is not a
             positive integer, or `tasks` are not 1-D integers below it, one for each row.
         """
-        if not isinstance(n_tasks, Integral) or n_tasks <= 0:
-            raise ValueError(f"n_tasks must be a positive integer, got {n_tasks!r}.")
         left = _checked_part(X, "X")
-        right = _one_hot(tasks, int(n_tasks), left.dtype, "tasks")
+        _, n_tasks = containers.checked_shape((left.shape[1], n_tasks))
+        right = _one_hot(tasks, n_tasks, left.dtype, "tasks")
         _check_same_length(X=left, tasks=right)
         return cls._of_parts(left, right)
 
@@ -310,14 +308,11 @@ def _check_same_length(**parts: containers.RawBlock) -> None:
 
 def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
     """Read a key as numpy does; return a slice of step 1, or an array of integers."""
-    if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+    if isinstance(key, tuple) and key[1:] == (Ellipsis,):
         key = key[0]  # scikit-learn indexes containers by ``X[rows, ...]``
     if isinstance(key, slice) and key.step in (None, 1):
         start, stop, _ = key.indices(n_rows)
         return slice(start, max(start, stop))
-    if not isinstance(key, Integral | slice | tuple):
-        key = containers.hide_error_text(np.asarray, containers.checked_container(key))
-        key = key if key.size else key.astype(np.intp)
     rows = np.atleast_1d(np.arange(n_rows)[key])
     if rows.ndim > 1:
         raise IndexError(f"rows are chosen by one dimension, got a key of {rows.ndim}.")

@@ -234,11 +234,6 @@ class PartResults:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.concatenate(list(self)).astype(self.dtype if dtype is None else dtype)
 
-    def __eq__(self, other: object) -> Any:
-        return np.asarray(self) == other
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yield the results of one block or part at a time."""
         return map(self.function, self.rows)
@@ -543,12 +538,6 @@ class RowBlocks(SkdpContainer):
             "and searches do: split the files or loaders, or use a sample that is an array."
         )
 
-    def __len__(self) -> int:
-        raise TypeError("RowBlocks have no length: X.shape[0] is the number of rows.")
-
-    def __bool__(self) -> bool:
-        return True  # else bool() would call `__len__`, which raises an error
-
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
             "RowBlocks are not converted to an array, which may not fit into memory: iterate over "
@@ -651,11 +640,9 @@ class RowBlocks(SkdpContainer):
         """Refuse a block that is unlike the first one; the error shows nothing of its rows."""
         first = self._seen[0] if self._seen else form
         takes_texts = self.loaded_like is not None
-        if first.flaw and not takes_texts:
-            advice = "Encode texts in the function that loads a part, or write them to Parquet."
-            raise ValueError(f"{name}: {advice} {first.flaw}")
-        if first.flaw and self.function is None:
-            raise ValueError(f"{name}: {first.flaw}")
+        if first.flaw and (not takes_texts or self.function is None):
+            advice = "Encode texts in the function that loads a part, or write them to Parquet. "
+            raise ValueError(f"{name}: {advice * (not takes_texts)}{first.flaw}")
         if not takes_texts and not np.can_cast(block.dtype, float):
             raise ValueError(
                 f"{name} must have real numbers of at most 64 bits, as frame.astype(float) has."
@@ -720,10 +707,16 @@ class RowParts(Parts, RowBlocks):
         is_sparse: bool | None = None,
         like: Any = None,
     ) -> None:
-        loaders = _listed(loaders, "loaders")
-        lengths = _listed(lengths, "lengths", len(loaders))
-        y = None if y is None else _listed(y, "y", len(loaders))
-        _check_parts(loaders, lengths, n_features)
+        for name, items in (("lengths", lengths), ("y", y)):
+            if items is not None and len(items) != len(loaders):
+                text = f"{name} must have {len(loaders)} items, as loaders has, got {len(items)}."
+                raise ValueError(text)
+        are_lengths = all(isinstance(n, Integral) and n >= 0 for n in lengths)
+        if not are_lengths or not all(map(callable, loaders)):
+            raise ValueError(
+                "loaders must be functions without arguments, and lengths integers from 0; arrays "
+                "in memory need no RowBlocks."
+            )
         self._describe((sum(map(int, lengths)), n_features), dtype)
         self.parts = _with_rows(loaders, lengths)
         #: How other processes sum over parts, and store what `function` makes of them.
@@ -798,34 +791,7 @@ def mapped_blocks(
     return made
 
 
-def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:
+def _with_rows(loaders: Sequence[Any], lengths: Sequence[int]) -> list[Part]:
     """Return numbered parts, without parts that have no rows."""
     parts = map(Part, range(len(lengths)), loaders, map(int, lengths))
     return [part for part in parts if part.length]
-
-
-def _listed(items: Any, name: str, n_parts: int | None = None) -> list[Any]:
-    """Return a list with one item for each part; refuse anything but sequences."""
-    if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
-        raise ValueError(
-            f"{name} must be a list with an item for each part, got {type(items).__name__}."
-        )
-    found = list(items)
-    if n_parts not in (None, len(found)):
-        raise ValueError(f"{name} must have {n_parts} items, as loaders has, got {len(found)}.")
-    return found
-
-
-def _check_parts(loaders: list[Any], lengths: list[Any], n_features: Any) -> None:
-    """Refuse loaders that are no functions, and numbers that are no integers."""
-    for number, (loader, length) in enumerate(zip(loaders, lengths, strict=True)):
-        is_bad = not isinstance(length, Integral) or isinstance(length, bool) or length < 0
-        if is_bad or not callable(loader):
-            raise ValueError(
-                f"Part {number} must be a function in loaders and an integer from 0 in lengths, "
-                f"got {type(loader).__name__} and {shown(length)}; arrays in memory need none."
-            )
-    if not any(lengths):
-        raise ValueError("lengths of all parts together must be positive, got 0.")
-    if not isinstance(n_features, Integral) or isinstance(n_features, bool) or n_features < 1:
-        raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}.")

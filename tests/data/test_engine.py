@@ -91,7 +91,7 @@ def test_an_error_of_a_worker_becomes_its_answer(error, expected):
     def call():
         raise error
 
-    _, failure = pickle.loads(dask_rows.answer(lambda: call, ("client", 0)))
+    _, failure = pickle.loads(dask_rows.answer(lambda: call))
     assert type(failure) is expected[0]
     assert str(failure).startswith(expected[1])
 
@@ -103,7 +103,7 @@ def test_another_process_warns_of_nothing():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _, result = pickle.loads(dask_rows.answer(lambda: loud, ("client", 0)))
+        _, result = pickle.loads(dask_rows.answer(lambda: loud))
     assert np.isinf(result).all()
 
 

@@ -233,8 +233,8 @@ def test_bad_factors_are_refused(left, right, message):
         ),
         ({"tasks": [0]}, "X and tasks must have one length, got 2 and 1"),
         ({"tasks": ["a", "b"]}, "tasks must be 1-D integers, got dtype str_"),
-        ({"n_tasks": 0}, "n_tasks must be a positive integer, got 0"),
-        ({"n_tasks": 2.0}, r"n_tasks must be a positive integer, got 2.0"),
+        ({"n_tasks": 0}, r"positive integers, got \(4, 0\)"),
+        ({"n_tasks": 2.0}, r"positive integers, got \(4, 2.0\)"),
     ],
 )
 def test_bad_indices_and_tasks_are_refused(changed, message):

