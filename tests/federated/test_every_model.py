@@ -286,6 +286,15 @@ def test_each_ledger_is_charged_once_and_owners_come_back(tmp_path):
     assert "DPLogisticRegression of 3 owners" in str(ledgers[2].entries()[0])
 
 
+@pytest.mark.parametrize("name", ["linear", "linear, sparse"])
+def test_regressions_of_many_features_fit_without_a_moment_of_their_columns(name, monkeypatch):
+    monkeypatch.setattr("skdp.linear_model.least_squares.plan._LONGEST_WITH_MOMENT", 1)
+    assert "response moment" not in {one.name for one in federation_of(name).plan.releases}
+    test_without_noise_it_is_the_fit_in_one_place(name, "masked")
+    test_parts_add_up_to_the_sums_of_all_rows(name)
+    test_a_record_moves_the_part_of_its_owner_by_no_more_than_is_paid_for(name, 0)
+
+
 @pytest.mark.covered(at_most=5)
 @EACH
 @pytest.mark.parametrize("seed", range(2))
