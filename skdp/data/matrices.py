@@ -16,7 +16,7 @@ from skdp.data import containers
 from skdp.data.people import People, depth_of_people, sample_weight_of
 from skdp.data.reduce import BlockView, on_block, rounding_of_depth
 from skdp.data.rows import Agreed
-from skdp.data.sources import CACHE_BYTES, Source, block_starts
+from skdp.data.sources import Source, block_starts
 from skdp.exceptions import named
 from skdp.linalg.matrices import (
     DenseMatrices,
@@ -430,19 +430,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
         times = partial(_times, separately=self.people is not None)
         parts = times(self.source.left, row_map), times(self.source.right, column_map)
         return replace(self, source=RankOneMatrices(*parts))
-
-    def cached(self) -> "Design":
-        """Standardize a small array once for all passes; do nothing for people or other sources."""
-        X = getattr(self.source, "X", None)
-        is_in_memory = isinstance(X, np.ndarray) and not containers.is_mapped(X)
-        if self.people is not None or np.ndim(self.multiplier) == 0 or not is_in_memory:
-            return self
-        # Joining the pieces needs memory for two copies of the rows.
-        if 2 * 8 * math.prod(self.source.shape) > CACHE_BYTES:
-            return self
-        # The entries are copied, as the next piece overwrites their array.
-        rows = self.map_rows(on_block(lambda matrices: entries_of(matrices).copy()))
-        return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
 
     @property
     def rounding(self) -> float:

@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skdp.data import matrices
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.sources import Source, as_source
 from skdp.linalg.matrices import FixedRank
@@ -70,7 +69,7 @@ def expected_of(values):
 
 
 @pytest.mark.parametrize("contain", ["array", "float32", "F order", "memory map", "csr"])
-def test_containers_are_read_alike(contain, tmp_path, monkeypatch):
+def test_containers_are_read_alike(contain, tmp_path):
     values = make_values().astype(np.float32).astype(np.float64)
     flat = values.reshape(N, -1)
     mapped = np.memmap(tmp_path / "X", np.float64, mode="w+", shape=flat.shape)
@@ -87,14 +86,6 @@ def test_containers_are_read_alike(contain, tmp_path, monkeypatch):
     for ours, exact in zip(given_by(design), expected_of(values), strict=True):
         assert ours.dtype == np.float64
         assert_allclose(ours, exact, rtol=1e-10, atol=1e-10)
-    units = np.full(SHAPE, 0.3)
-    view = replace(design, center=units, multiplier=units, largest=np.ones(SHAPE))
-    cached = view.cached()
-    assert (cached is view) == (contain in ("memory map", "csr"))
-    for ours, exact in zip(given_by(cached), given_by(view), strict=True):
-        np.testing.assert_array_equal(ours, exact)
-    monkeypatch.setattr(matrices, "CACHE_BYTES", 2 * flat.nbytes - 1)
-    assert view.cached() is view
 
 
 @pytest.mark.covered

@@ -342,8 +342,6 @@ def solve_trace(
         scaled = replace(
             design, center=scales.center, multiplier=scales.multiplier, largest=scales.largest
         )
-        # A private fit takes many steps, so a scaled copy of the matrices saves time.
-        scaled = scaled.cached() if spec.cost.is_private else scaled
         maps, least = trace_records.release_whitening(
             branch.covariances, scaled, responses, budget, covariance_bound(spec)
         )
