@@ -313,7 +313,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
     if isinstance(key, slice) and key.step in (None, 1):
         start, stop, _ = key.indices(n_rows)
         return slice(start, max(start, stop))
-    rows = np.atleast_1d(np.arange(n_rows)[key])
+    rows = np.atleast_1d(np.arange(n_rows)[containers.checked_container(key)])
     if rows.ndim > 1:
         raise IndexError(f"rows are chosen by one dimension, got a key of {rows.ndim}.")
     return rows

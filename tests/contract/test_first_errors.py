@@ -224,7 +224,7 @@ DPCovariance(bounds=PAIR).fit(X).regression(0, on=[0, 1])
 DPCovariance(bounds=PAIR).fit(NUMBERS).regression("income", on="age")
     a list of names or indices, or None: pass on=\[\.\.\.\]\.$
 RowBlocks.from_partitions([X], lengths=[N], n_features=3)
-    got ndarray and 40; arrays in memory need none\.$
+    loaders must be functions .* arrays in memory need no RowBlocks\.$
 past_the_horizon()
     closed\. A new one, with a larger horizon, is empty at first and spends its own epsilon
 SCALER.fit(pd.DataFrame({"age": pd.to_timedelta(X[:, 0], unit="D")}))
@@ -379,8 +379,6 @@ make_dp_pipeline(ColumnTransformer([("n", SCALER, ["age"])]), CLASSIFIER).fit(X,
     columns \['age'\]\. An array has columns by number: pass \[0, 1\]
 SCALER.fit(RowBlocks.from_partitions([lambda: NUMBERS.assign(age=pd.Timestamp("2020"))], [N], 3))
     Column age holds dates or durations. Make days of dates, by
-len(RowBlocks.from_partitions([lambda: X], [N], 3))
-    X\.shape\[0\] is the number of rows
 CLASSIFIER.fit(NUMBERS.assign(age=[[1.0, 2.0]] * N), Y)
     Column age holds objects\. .*, as numpy\.stack\(list\(X\['age'\]\)\) does of lists
 DPLinearRegression().fit(X, pd.Series(pd.Timestamp("2020"), range(N)))
