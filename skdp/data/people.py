@@ -256,7 +256,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def kind_of_ids(ids: np.ndarray) -> str:
     """Return "integers" or "strings", the kind of all ids; "" for mixed, missing or other ids."""
     if ids.dtype.kind == "f":
-        return "" if np.isnan(ids).any() else "integers"
+        return "integers" if np.isfinite(ids).all() else ""
     types = set(map(type, ids.astype(object))) if ids.dtype.kind in "TO" else {ids.dtype.type}
     kinds = {"integers": Integral, "strings": str}
     are_of = (name for name in kinds if all(issubclass(one, kinds[name]) for one in types))

@@ -214,9 +214,10 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
     """Compute the coefficient of determination of an array of predictions, or of blocks of them."""
-    check_consistent_length(predictions, y)
-    weights = checked_weights(sample_weight, len(predictions))
+    # Before anything else looks at y: an error of its objects may show a value.
     responses = checked_responses(np.asarray(y) if isinstance(y, Targets) else y)
+    check_consistent_length(predictions, responses)
+    weights = checked_weights(sample_weight, len(predictions))
     return float(r2_score(responses, computed(predictions, n_jobs), sample_weight=weights))
 
 
