@@ -126,7 +126,7 @@ def of_people(name, prefix, cells, module, **more):
     """Make a family of people, of whose records a module has what is not theirs."""
     own = {key: getattr(module, key) for key in OWN[4:] if hasattr(module, key)}
     given = {"cells": cells, "exempt": NO_TRANSFORM, "cover": single_cover, **own, **more}
-    return family_of(name, "user", people_cells, prefix, **given)
+    return family_of(name, "user", people_cells, prefix, strangers=people_cells.strangers, **given)
 
 
 OF_SCALES = {
@@ -159,7 +159,6 @@ FAMILIES = (
         "scaled_",
         people_cells.SCALER_CELLS,
         scaler_cells,
-        strangers=people_cells.strangers,
         exempt={},
         **OF_SCALES,
     ),
@@ -168,7 +167,6 @@ FAMILIES = (
         "scaled_",
         people_cells.COVARIANCE_CELLS,
         covariance_cells,
-        strangers=people_cells.strangers,
     ),
     of_people("classes of people", "class_", people_cells.CLASS_CELLS, class_cells),
     of_people(
@@ -185,6 +183,7 @@ FAMILIES = (
         least_squares_cells,
         "people_",
         cells=least_squares_cells.PEOPLE_CELLS,
+        strangers=people_cells.strangers,
         is_reached=least_squares_cells.is_reached,
         **OF_LEAST_SQUARES,
     ),

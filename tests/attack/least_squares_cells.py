@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from harness import NamedCell, altered, group, strange_numbers, without_row
 from in_parts import in_parts
-from people_cells import OfPeople, as_groups, own_of, whose
+from people_cells import OfPeople, groups_of, of_people, own_of
 from scipy.sparse import csr_array
 
 from skdp import DPLinearRegression
@@ -21,12 +21,11 @@ RESPONSES = (HUGE, -HUGE, 0.0, -0.0, 5e-324, -1e200, 1e300, -LARGEST)
 
 @dataclass(frozen=True)
 class Data:
-    """Rows before they come into a container, responses, and perhaps whose they are."""
+    """Rows before they come into a container, and responses."""
 
     container: str
     rows: np.ndarray
     responses: np.ndarray
-    users: np.ndarray | None = None
 
     @property
     def arguments(self):
@@ -36,27 +35,15 @@ class Data:
             rows = csr_array(np.clip(rows, -1e300, 1e300))
         if self.container == "float32":
             rows = np.clip(rows, -3e38, 3e38).astype(np.float32)
-        given = (rows, self.responses)
         if self.container.endswith("parts"):
-            given = (in_parts(rows, self.responses),)
-        return given if self.users is None else (*given, self.users)
+            return (in_parts(rows, self.responses),)
+        return rows, self.responses
 
     def with_record(self, row, response):
         """Exchange the first record."""
         rows, responses = self.rows.copy(), self.responses.copy()
         rows[0], responses[0] = row, response
         return dataclasses.replace(self, rows=rows, responses=responses)
-
-    def with_first(self, own, generator):
-        """Give the first person other records, at any places; the others keep their order."""
-        others = self.users != 0
-        places = np.sort(generator.integers(0, others.sum() + 1, len(own)))
-        return dataclasses.replace(
-            self,
-            rows=np.insert(self.rows[others], places, [row for row, _ in own], axis=0),
-            responses=np.insert(self.responses[others], places, [one for _, one in own]),
-            users=np.insert(self.users[others], places, 0),
-        )
 
 
 @dataclass(frozen=True)
@@ -236,33 +223,25 @@ PEOPLE_CELLS = tuple(
 )
 
 
-def of_people(data):
-    """Give each record to a person, with a few more that are like it."""
-    users, _ = whose(len(data.rows))
-    rows, responses = data.rows[users], data.responses[users]
-    return dataclasses.replace(data, rows=rows, responses=responses, users=users)
-
-
-def people_datasets(cell):
+def people_datasets(cell, of=datasets):
     """Ordinary records of people, and such as are all alike or far away."""
-    return {name: of_people(data) for name, data in datasets(cell).items()}
+
+    def contain(rows, responses):
+        return Data(cell.container, rows, responses).arguments
+
+    return {name: of_people((one.rows, one.responses), contain) for name, one in of(cell).items()}
 
 
 def people_strange(cell):
     """Data that numerical methods do not like, all finite."""
-    return {name: of_people(data) for name, data in strange(cell).items()}
+    return people_datasets(cell, strange)
 
 
-def people_groups(cell, records):
+def people_groups(cell, people):
     """People in the place of the first one: those of single records, and mixtures of these."""
     generator = np.random.default_rng(0)
-    own = own_of(candidates(cell, records), generator)
-    found = [records, *(records.with_first(one, generator) for one in own)]
-    # Last with other records at the same places, so that sums without these round alike.
-    is_first = (records.users == 0)[:, np.newaxis]
-    other = np.where(is_first, generator.normal(size=records.rows.shape), records.rows)
-    found.append(dataclasses.replace(records, rows=other))
-    return as_groups(cell, found, null_person)
+    single = candidates(cell, Data(cell.container, *people.arrays))
+    return groups_of(cell, people, own_of(single, generator), null_person, generator)
 
 
 def null_person(number):
@@ -272,17 +251,3 @@ def null_person(number):
         return without_records(view, spec, np.flatnonzero(view.people.codes == number))
 
     return altered(forget)
-
-
-def people_strangers(cell, records):
-    """Give records with nothing in common but the number of people."""
-    first = np.unique(records.users, return_index=True)[1]
-    zeros = dataclasses.replace(
-        records,
-        rows=0 * records.rows[first],
-        responses=0 * records.responses[first],
-        users=np.arange(len(first)),
-    )
-    rows, responses = 1e4 - 3 * records.rows[::-1], 1e4 - 3 * records.responses[::-1]
-    other = dataclasses.replace(records, rows=rows, responses=responses)
-    return [zeros.arguments, other.arguments]

@@ -1,5 +1,6 @@
 """Fits that protect people with several rows, and people who break what is not careful."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import class_cells
@@ -92,25 +93,35 @@ def cover(cells):
 
 
 @dataclass(frozen=True)
-class Data:
-    """Rows, and whose they are."""
+class People:
+    """Arrays with a row or a number for each record, whose these are, and what contains them."""
 
-    X: np.ndarray
+    arrays: tuple
     users: np.ndarray
-    layout: str = "dense"
+    contain: Callable
 
     @property
     def arguments(self):
         """What `fit` is given."""
-        contain = {"csr": csr_array, "parts": in_parts}.get(self.layout, np.asarray)
-        return contain(self.X), self.users
+        return *self.contain(*self.arrays), self.users
 
-    def with_first(self, rows, generator):
-        """Give the first person other rows, at any places; the others keep their order."""
+    def with_first(self, own, generator):
+        """Give the first person other records, at any places; the others keep their order."""
         others = self.users != 0
-        places = np.sort(generator.integers(0, others.sum() + 1, len(rows)))
-        X = np.insert(self.X[others], places, rows, axis=0)
-        return Data(X, np.insert(self.users[others], places, 0), self.layout)
+        places = np.sort(generator.integers(0, others.sum() + 1, len(own)))
+        pairs = zip(self.arrays, zip(*own, strict=True), strict=True)
+        arrays = tuple(np.insert(one[others], places, new, axis=0) for one, new in pairs)
+        users = np.insert(self.users[others], places, 0)
+        return replace(self, arrays=arrays, users=users)
+
+    def with_mixed_up_first(self):
+        """Give the first person other records at the same places: sums without these round alike.
+
+        What of a record is not a number comes from another one.
+        """
+        places = np.flatnonzero(self.users == 0)
+        mixed = (exchanged(one, places, one[places[::-1] - 1]) for one in self.arrays)
+        return replace(self, arrays=tuple(mixed))
 
 
 def whose(n_people):
@@ -120,48 +131,10 @@ def whose(n_people):
     return generator.permutation(np.repeat(np.arange(n_people), n_rows)), generator
 
 
-def people(matrix, layout):
-    """Give each row of a matrix to a person, with a few more that are like it."""
-    users, generator = whose(len(matrix))
-    signs = generator.choice([1.0, 1.0, -1.0], (len(users), 1))
-    return Data(np.clip(signs * matrix[users], -1e308, 1e308), users, layout)
-
-
-def datasets(cell):
-    """Ordinary people."""
-    return {"spiked": people(make_spiked(N_PEOPLE, D, k=2, random_state=0)[0], cell.layout)}
-
-
-def strange(cell):
-    """Finite numbers that are far from ordinary."""
-    found = row_cells.strange(cell)
-    return {name: people(matrix, cell.layout) for name, matrix in found.items()}
-
-
-def groups(cell, data):
-    """People in the place of the first one, with 1 to 300 rows."""
-    fitted, _ = fit_with(cell(), data.arguments, RecordingBudget)
-    generator = np.random.default_rng(0)
-    rows = list(adversarial_rows(data.X, fitted.components_).values())
-    rows += [scale * generator.normal(size=D) for scale in (0.1, 1.0, 10.0)]
-    own = [row[np.newaxis] for row in rows]
-    own += [
-        np.repeat(row[np.newaxis], n, axis=0)
-        for row, n in zip(rows, (2, 7, 50, 300) * 4, strict=False)
-    ]
-    own += [generator.choice([-1.0, 1.0], (300, 1)) * fitted.components_[0]]
-    own += [10.0 ** generator.uniform(-3, 3, (50, 1)) * generator.normal(size=(50, D))]
-    return groups_of(cell, data, own, generator)
-
-
-def groups_of(cell, data, own, generator):
-    """Give the first person each of these lists of rows."""
-    found = [data, *(data.with_first(one, generator) for one in own)]
-    # Last with rows at the same places, so that sums without these round alike.
-    is_first = (data.users == 0)[:, np.newaxis]
-    X = np.where(is_first, generator.normal(size=data.X.shape), data.X)
-    found.append(Data(X, data.users, data.layout))
-    return as_groups(cell, found, null_person)
+def of_people(arrays, contain):
+    """Give each record to a person, with a few more that are like it."""
+    users, _ = whose(len(arrays[0]))
+    return People(tuple(one[users] for one in arrays), users, contain)
 
 
 def own_of(single, generator):
@@ -171,9 +144,10 @@ def own_of(single, generator):
     return [*alone, *often, *([single[place] for place in some] for some in places)]
 
 
-def as_groups(cell, found, null):
+def groups_of(cell, people, own, null, generator):
     """Neighbors in the first person, who is null in the first of them where units may be."""
-    arguments = [one.arguments for one in found]
+    found = [people, *(people.with_first(one, generator) for one in own)]
+    arguments = [one.arguments for one in [*found, people.with_mixed_up_first()]]
     return [group(cell, arguments, arguments[0], lambda: null(0))]
 
 
@@ -186,17 +160,59 @@ def null_person(number):
     return altered(forget)
 
 
-def strangers(cell, data):
-    """Give rows with nothing in common but the number of people, even in their number."""
-    n_people, n_features = len(set(data.users)), data.X.shape[1]
-    many = np.repeat(np.arange(n_people), 20)
-    other = -3 * np.random.default_rng(7).normal(size=(len(many), n_features)) + 1e4
-    one_each = Data(np.zeros((n_people, n_features)), np.arange(n_people), data.layout)
-    return [one.arguments for one in (one_each, Data(other, many, data.layout))]
+def strangers(cell, people):
+    """Give records with nothing in common but the number of people, even in their number."""
+    first = np.unique(people.users, return_index=True)[1]
+    is_label = [one.dtype.kind == "i" for one in people.arrays]
+    pairs = list(zip(people.arrays, is_label, strict=True))
+    none = tuple(one[first] if is_kept else 0 * one[first] for one, is_kept in pairs)
+    far = (one[::-1] if is_kept else 1e4 - 3 * one[::-1] for one, is_kept in pairs)
+    many = tuple(np.repeat(one, 5, axis=0) for one in far)
+    one_each = replace(people, arrays=none, users=np.arange(len(first)))
+    other = replace(people, arrays=many, users=np.repeat(people.users, 5))
+    return [one_each.arguments, other.arguments]
 
 
 # ------------------------------
-# The scaler: people with several rows, in the places where rows break it.
+# Rows.
+
+
+def rows_of_people(matrix, layout):
+    """Give each row of a matrix to a person, with a few more that are like it."""
+    users, generator = whose(len(matrix))
+    signs = generator.choice([1.0, 1.0, -1.0], (len(users), 1))
+    contain = {"csr": csr_array, "parts": in_parts}.get(layout, np.asarray)
+    rows = np.clip(signs * matrix[users], -1e308, 1e308)
+    return People((rows,), users, lambda X: (contain(X),))
+
+
+def datasets(cell):
+    """Ordinary people."""
+    rows = make_spiked(N_PEOPLE, D, k=2, random_state=0)[0]
+    return {"spiked": rows_of_people(rows, cell.layout)}
+
+
+def strange(cell):
+    """Finite numbers that are far from ordinary."""
+    return {name: rows_of_people(X, cell.layout) for name, X in row_cells.strange(cell).items()}
+
+
+def groups(cell, people):
+    """People in the place of the first one, with 1 to 300 rows."""
+    fitted, _ = fit_with(cell(), people.arguments, RecordingBudget)
+    generator = np.random.default_rng(0)
+    rows = list(adversarial_rows(people.arrays[0], fitted.components_).values())
+    rows += [scale * generator.normal(size=D) for scale in (0.1, 1.0, 10.0)]
+    own = [[row] for row in rows]
+    own += [[row] * n for row, n in zip(rows, (2, 7, 50, 300) * 4, strict=False)]
+    own += [generator.choice([-1.0, 1.0], (300, 1)) * fitted.components_[0]]
+    own += [10.0 ** generator.uniform(-3, 3, (50, 1)) * generator.normal(size=(50, D))]
+    own = [[(row,) for row in one] for one in own]
+    return groups_of(cell, people, own, null_person, generator)
+
+
+# ------------------------------
+# The scaler and covariances: people with several rows, in the places where rows break them.
 
 
 @dataclass(frozen=True)
@@ -221,29 +237,24 @@ COVARIANCE_CELLS = tuple(
 )
 
 
-def scaled_datasets(cell):
+def scaled_datasets(cell, of=scaler_cells.datasets):
     """Columns of people."""
-    found = scaler_cells.datasets(cell)
-    return {name: people(scaler_cells.dense(X), cell.container) for name, X in found.items()}
+    found = {name: scaler_cells.dense(X) for name, X in of(cell).items()}
+    return {name: rows_of_people(X, cell.container) for name, X in found.items()}
 
 
 def scaled_strange(cell):
     """Finite numbers that are far from ordinary."""
-    found = scaler_cells.strange(cell)
-    return {name: people(scaler_cells.dense(X), cell.container) for name, X in found.items()}
+    return scaled_datasets(cell, scaler_cells.strange)
 
 
-def scaled_groups(cell, data):
+def scaled_groups(cell, people):
     """People in the place of the first one, with rows that break what is not careful."""
     generator = np.random.default_rng(0)
-    rows = [scaler_cells.dense(X)[0] for X, *_ in _rows_of(cell, data)]
-    return groups_of(cell, data, own_of(rows, generator), generator)
-
-
-def _rows_of(cell, data):
     kind = covariance_cells if isinstance(cell, CovarianceCell) else scaler_cells
-    (found,) = kind.groups(cell, cell.contain(data.X[:60]))
-    return found.datasets
+    (of_rows,) = kind.groups(cell, cell.contain(people.arrays[0][:60]))
+    rows = [(scaler_cells.dense(X)[0],) for X, *_ in of_rows.datasets]
+    return groups_of(cell, people, own_of(rows, generator), null_person, generator)
 
 
 # ------------------------------
@@ -258,74 +269,33 @@ class ClassCell(OfPeople, class_cells.Cell):
 CLASS_CELLS = tuple(ClassCell(*vars(cell).values()) for cell in class_cells.CELLS)
 
 
-@dataclass(frozen=True)
-class Records:
-    """Records as they are before they come into a container, and whose they are."""
-
-    data: class_cells.Data
-    users: np.ndarray
-
-    @property
-    def arguments(self):
-        """What `fit` is given."""
-        return *self.data.arguments, self.users
-
-    def with_first(self, rows, labels, generator):
-        """Give the first person other records, at any places; the others keep their order."""
-        others = self.users != 0
-        places = np.sort(generator.integers(0, others.sum() + 1, len(rows)))
-        data = replace(
-            self.data,
-            rows=np.insert(self.data.rows[others], places, rows, axis=0),
-            labels=np.insert(self.data.labels[others], places, labels),
-        )
-        return Records(data, np.insert(self.users[others], places, 0))
-
-
-def of_people(data):
-    """Give each record to a person, with a few more that are like it."""
-    users, _ = whose(len(data.rows))
-    return Records(replace(data, rows=data.rows[users], labels=data.labels[users]), users)
-
-
-def class_datasets(cell):
+def class_datasets(cell, of=class_cells.datasets):
     """Ordinary records of people, and such as are all alike or far away."""
-    return {name: of_people(data) for name, data in class_cells.datasets(cell).items()}
+
+    def contain(rows, labels):
+        return class_cells.Data(cell.container, rows, labels).arguments
+
+    return {name: of_people((one.rows, one.labels), contain) for name, one in of(cell).items()}
 
 
 def class_strange(cell):
     """Data that numerical methods do not like, all finite."""
-    return {name: of_people(data) for name, data in class_cells.strange(cell).items()}
+    return class_datasets(cell, class_cells.strange)
 
 
-def class_groups(cell, records):
+def class_groups(cell, people):
     """People in the place of the first one: those of single records, and mixtures of these."""
     generator = np.random.default_rng(0)
-    first = np.unique(records.users, return_index=True)[1]
-    single = replace(records.data, rows=records.data.rows[first], labels=records.data.labels[first])
-    single = replace(single, container=single.container.removesuffix("parts").strip() or "dense")
-    plain = class_cells.Cell(**{**vars(cell), "container": single.container})
+    first = np.unique(people.users, return_index=True)[1]
+    container = cell.container.removesuffix("parts").strip() or "dense"
+    single = class_cells.Data(container, *(one[first] for one in people.arrays))
+    plain = class_cells.Cell(**{**vars(cell), "container": container})
     (of_records,) = class_cells.groups(plain, single)
-    rows = np.array([scaler_cells.dense(X)[0].ravel() for X, _ in of_records.datasets], np.float64)
-    labels = np.array([y[0] for _, y in of_records.datasets])
-    chosen = own_of(range(len(rows)), generator)
-    found = [records, *(records.with_first(rows[i], labels[i], generator) for i in chosen)]
-    is_first = (records.users == 0)[:, np.newaxis]
-    other = np.where(is_first, generator.normal(size=records.data.rows.shape), records.data.rows)
-    found.append(Records(replace(records.data, rows=other), records.users))
-    return as_groups(cell, found, null_person)
-
-
-def class_strangers(cell, records):
-    """Give records with nothing in common but the number of people and the classes."""
-    data, n_people = records.data, len(set(records.users))
-    first = np.unique(records.users, return_index=True)[1]
-    one_each = replace(data, rows=0 * data.rows[first], labels=data.labels[first])
-    other = replace(data, rows=1e4 - 3 * data.rows[::-1], labels=data.labels[::-1])
-    return [
-        Records(one_each, np.arange(n_people)).arguments,
-        Records(other, records.users).arguments,
+    found = [
+        (np.array(scaler_cells.dense(X)[0].ravel(), np.float64), y[0])
+        for X, y in of_records.datasets
     ]
+    return groups_of(cell, people, own_of(found, generator), null_person, generator)
 
 
 # ------------------------------
@@ -353,63 +323,32 @@ def _trace_cells():
 TRACE_CELLS = tuple(_trace_cells())
 
 
-@dataclass(frozen=True)
-class TraceRecords:
-    """Records as they are before they come into a container, and whose they are."""
-
-    data: trace_cells.Data
-    users: np.ndarray
-
-    @property
-    def arguments(self):
-        """What `fit` is given."""
-        lengths = (1, 0, len(self.users) - 1) if self.data.lengths else ()
-        return *replace(self.data, lengths=lengths).arguments, self.users
-
-    def with_first(self, own, generator):
-        """Give the first person other records, at any places; the others keep their order."""
-        others = self.users != 0
-        places = np.sort(generator.integers(0, others.sum() + 1, len(own)))
-        parts = tuple(
-            np.insert(part[others], places, [one[0][number] for one in own], axis=0)
-            for number, part in enumerate(self.data.parts)
-        )
-        responses = np.insert(self.data.responses[others], places, [one[1] for one in own])
-        data = replace(self.data, parts=parts, responses=responses)
-        return TraceRecords(data, np.insert(self.users[others], places, 0))
-
-
-def records_of_people(data):
-    """Give each record to a person, with a few more that are like it."""
-    users, _ = whose(len(data.responses))
-    parts = tuple(part[users] for part in data.parts)
-    return TraceRecords(replace(data, parts=parts, responses=data.responses[users]), users)
-
-
-def trace_datasets(cell):
+def trace_datasets(cell, of=trace_cells.datasets):
     """Ordinary records of people."""
-    return {name: records_of_people(data) for name, data in trace_cells.datasets(cell).items()}
+
+    def contain(*arrays):
+        *parts, responses = arrays
+        lengths = (1, 0, len(responses) - 1) if cell.lengths else ()
+        return trace_cells.Data(cell.layout, tuple(parts), responses, lengths).arguments
+
+    return {name: of_people((*one.parts, one.responses), contain) for name, one in of(cell).items()}
 
 
 def trace_strange(cell):
     """Data that numerical methods do not like, all finite."""
-    return {name: records_of_people(data) for name, data in trace_cells.strange(cell).items()}
+    return trace_datasets(cell, trace_cells.strange)
 
 
-def trace_groups(cell, records):
+def trace_groups(cell, people):
     """People in the place of the first one: those of single records, and mixtures of these."""
     generator = np.random.default_rng(0)
     with watched_points() as points, watched_looks() as looks:
-        record(cell, records.arguments)
-    frames = trace_neighbors.frames(cell, records.data, points)
-    single = trace_neighbors.candidates(cell, records.data, frames, looks)
-    own = own_of(single, generator)
-    found = [records, *(records.with_first(one, generator) for one in own)]
-    # Last with other records at the same places, so that sums without these round alike.
-    places = np.flatnonzero(records.users == 0)
-    parts = tuple(exchanged(part, places, part[places[::-1] - 1]) for part in records.data.parts)
-    found.append(TraceRecords(replace(records.data, parts=parts), records.users))
-    return as_groups(cell, found, null_records)
+        record(cell, people.arguments)
+    data = trace_cells.Data(cell.layout, people.arrays[:-1], people.arrays[-1])
+    frames = trace_neighbors.frames(cell, data, points)
+    single = trace_neighbors.candidates(cell, data, frames, looks)
+    own = own_of([(*parts, response) for parts, response in single], generator)
+    return groups_of(cell, people, own, null_records, generator)
 
 
 def null_records(number):
@@ -420,17 +359,3 @@ def null_records(number):
         return without_record(records, np.flatnonzero(codes == number), spec)
 
     return altered(forget)
-
-
-def trace_strangers(cell, records):
-    """Give records with nothing in common but the number of people."""
-    data, n_people = records.data, len(set(records.users))
-    first = np.unique(records.users, return_index=True)[1]
-    nothing = tuple(np.zeros_like(part[first]) for part in data.parts)
-    one_each = replace(data, parts=nothing, responses=0 * data.responses[first])
-    parts = tuple(-3 * part[::-1] + 1e4 for part in data.parts)
-    other = replace(data, parts=parts, responses=-3 * data.responses[::-1] + 1e4)
-    return [
-        TraceRecords(one_each, np.arange(n_people)).arguments,
-        TraceRecords(other, records.users).arguments,
-    ]
