@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 from in_parts import in_parts
 from scipy import sparse
+from sklearn.base import clone
 
 from skdp import RowBlocks
 
-__all__ = ["contain", "dense_containers", "sparse_containers"]
+__all__ = ["contain", "dense_containers", "fits_in_all", "sparse_containers"]
 
 
 def dense_containers(rows, path):
@@ -36,6 +37,19 @@ def sparse_containers(rows):
         "int64 indices": wide_indices,
         "duplicates": sparse.csr_array((np.repeat(rows.ravel() / 2, 2), *places), rows.shape),
     }
+
+
+def fits_in_all(estimator, containers, reference, results):
+    """Compare fits to containers, by two threads, with a fit to an array; yield each by name."""
+    for name, data in containers.items():
+        other = clone(estimator).set_params(n_jobs=2).fit(data)
+        is_single = "float32" in name
+        assert other.components_.dtype == (np.float32 if is_single else np.float64), name
+        near = dict.fromkeys(("rtol", "atol"), 1e-4 if is_single else 1e-8)
+        for result in results:
+            pair = getattr(other, result), getattr(reference, result)
+            np.testing.assert_allclose(*pair, err_msg=f"{name}: {result}", **near)
+        yield name, data, other
 
 
 def contain(X, container):

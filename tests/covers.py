@@ -44,6 +44,18 @@ def combined(values, strength):
     return set(combinations(values.items(), strength))
 
 
+def each(cells, **wanted):
+    """Parametrize a test by the cells with these values, or with one of those in a tuple."""
+    choices = {name: one if isinstance(one, tuple) else (one,) for name, one in wanted.items()}
+    found = [
+        cell
+        for cell in cells
+        if all(getattr(cell, name) in values for name, values in choices.items())
+    ]
+    assert found
+    return pytest.mark.parametrize("cell", found, ids=str)
+
+
 def slow_outside(make_cover, cells):
     """Give all cells, each with the marks of its tests: those outside the cover are slow."""
     covered = set(make_cover(cells))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from harness import NamedCell, Slip
 from row_cells import RELEASED, RELEASED_OF_PCA
 
@@ -146,18 +145,6 @@ def _cells():
 
 
 CELLS = tuple(_cells())
-
-
-def each(*units, cover=tuple, **wanted):
-    """Parametrise a test by the cells of these units, or all, with these values, or by a cover."""
-    cells = [
-        cell
-        for cell in CELLS
-        if (not units or cell.unit in units)
-        and all(getattr(cell, name) == value for name, value in wanted.items())
-    ]
-    assert cells
-    return pytest.mark.parametrize("cell", cover(cells), ids=str)
 
 
 def strange(cell):

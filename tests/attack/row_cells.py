@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from harness import NamedCell, Slip, group, null_row, strange_numbers
 
 from skdp import DPPCA, DPTruncatedSVD
@@ -83,12 +82,6 @@ CELLS = (
     ),
     *itertools.starmap(Cell, itertools.product(["svd"], GUIDED, ADJACENCIES, NORMS)),
 )
-
-
-def each(*solvers, cover=tuple):
-    """Parametrise a test by the cells of these solvers, or all, or those of a cover."""
-    cells = [cell for cell in CELLS if not solvers or cell.solver in solvers]
-    return pytest.mark.parametrize("cell", cover(cells), ids=str)
 
 
 @contextmanager

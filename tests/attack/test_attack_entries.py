@@ -6,7 +6,8 @@ import itertools
 import numpy as np
 import pytest
 from containers import contain
-from entry_cells import CELLS, Cell, each
+from covers import each
+from entry_cells import CELLS, Cell
 from entry_neighbors import attack, with_entry
 from scipy import sparse
 
@@ -27,7 +28,7 @@ def _quick_post_processing(monkeypatch):
 
 
 @pytest.mark.slow
-@each("entry", "edge", model="pca", bounds="signed")
+@each(CELLS, unit=("entry", "edge"), model="pca", bounds="signed")
 def test_no_entry_at_all_moves_a_release_further_than_declared(cell):
     X = cell.data(np.random.default_rng(3))
     recorded = record(cell, X)

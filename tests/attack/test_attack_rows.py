@@ -7,6 +7,7 @@ import factor_cells
 import numpy as np
 import pytest
 from containers import contain
+from covers import each
 from harness import worst_ratio
 from in_parts import in_parts
 from row_cells import (
@@ -18,14 +19,12 @@ from row_cells import (
     N,
     adversarial_rows,
     datasets,
-    each,
     is_count,
     setting,
     with_row,
 )
 
 from skdp.data import rows
-from skdp.testing._case import climb as climbed
 from skdp.testing._recording import record, replay
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -40,33 +39,6 @@ def _set(request):
     cell = callspec.params.get("cell") if callspec else None
     with setting(cell or CELLS[0]):
         yield
-
-
-def worst_neighbor(cell, X, rows):
-    """Largest ratio over neighbors of X that exchange row 0, or lose it."""
-    if cell.adjacency == "zero_out":
-        # The null row is compared with each in its place.
-        ratios = []
-        for row in rows:
-            present = record(cell, with_row(X, 0, row))
-            ratios.append(worst_ratio(cell, present, X, null=0))
-        return max(ratios)
-    recorded = record(cell, X)
-    return max(worst_ratio(cell, recorded, with_row(X, 0, row)) for row in rows)
-
-
-def climb(cell, X, n_steps, seed):
-    """Random hill climbing over the exchanged row."""
-    generator = np.random.default_rng(seed)
-    return climbed(lambda row: worst_neighbor(cell, X, [row]), D, n_steps, generator)
-
-
-@pytest.mark.slow
-@each()
-def test_hill_climbing_finds_no_worse_neighbor(cell):
-    best = climb(cell, datasets()["spiked"], 50, 1)
-    # A climb that gets nowhere would prove nothing.
-    assert 0.4 < best <= ROUNDING
 
 
 @pytest.mark.covered(at_most=1)
@@ -130,7 +102,7 @@ def test_a_null_row_of_a_part_is_null_among_the_rows_that_choose_a_clip_level(mo
 
 
 @pytest.mark.covered
-@each()
+@each(CELLS)
 def test_the_rounding_of_sums_is_charged(cell):
     X = datasets()["spiked"]
     recorded = record(cell, X)

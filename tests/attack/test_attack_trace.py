@@ -5,9 +5,10 @@ import functools
 
 import numpy as np
 import pytest
+from covers import each
 from harness import null_record
-from trace_cells import SUMS, Cell, degenerate_data, each, exchanged
-from trace_neighbors import HUGE, group_of, place
+from trace_cells import CELLS, Cell, degenerate_data, exchanged
+from trace_neighbors import HUGE, group_of
 
 from skdp.testing._recording import farthest, farthest_of, record, replay
 
@@ -44,6 +45,7 @@ def test_opposite_records_move_the_moments_of_features_as_far_as_declared(
 
 @pytest.mark.slow
 @each(
+    CELLS,
     layout=("matrices", "vectors", "outer", "one-hot"),
     unit="record",
     init="random",
@@ -107,57 +109,8 @@ def test_no_public_matrices_make_a_response_move_a_release_further(cell):
                 assert max(ratios_of(worst[1], ("gradient", "products"))) > 0.2
 
 
-def climb(cell, data, n_steps, generator):
-    """Random hill climbing over two records, or one against none; the largest movements found."""
-    script = record(cell, data.arguments).released
-    index = place(cell, data)
-    replays = [replay(cell, data.arguments, script)] * 2
-    if cell.adjacency == "zero_out":
-        with null_record(index):
-            replays[1] = replay(cell, data.arguments, script)
-    best, score, records = {}, 0.0, [drawn(cell, data, generator) for _ in replays]
-    for step in range(n_steps):
-        side = step % 2 if cell.adjacency == "replace" else 0
-        tried = drawn(cell, data, generator)
-        if step >= 10:
-            tried = moved(records[side], tried, 10.0 ** generator.uniform(-2, 0))
-        other = replay(cell, data.with_record(index, *tried).arguments, script)
-        ratios = farthest([other, replays[1 - side]])
-        best = {name: max(ratio, best.get(name, 0.0)) for name, ratio in ratios.items()}
-        reached = sum(ratio for name, ratio in ratios.items() if "count" not in name)
-        if reached > score:
-            score, records[side], replays[side] = reached, tried, other
-    return best
-
-
-def drawn(cell, data, generator):
-    """Draw a record, of any scale."""
-    response = generator.normal() * 10.0 ** generator.uniform(-1, 16)
-    if cell.unit == "response":
-        return None, response
-    scale = 10.0 ** generator.uniform(-1, 13)
-    return [scale * generator.normal(size=part.shape[1:]) for part in data.parts], response
-
-
-def moved(one, other, length):
-    """Go from a record some way to another one."""
-    parts, response = one
-    if parts is not None:
-        parts = [part + length * step for part, step in zip(parts, other[0], strict=True)]
-    return parts, response + length * other[1]
-
-
-@pytest.mark.slow
-@each(layout=("matrices", "outer"), unit="record", rank=1)
-def test_hill_climbing_finds_no_worse_neighbor(cell):
-    best = climb(cell, cell.data(), 50, np.random.default_rng(1))
-    assert max(best.values()) <= ROUNDING, best
-    # Of two records that have nothing to do with each other, .7.
-    assert max(ratios_of(best, SUMS)) > 0.6
-
-
 @pytest.mark.covered(at_most=6)
-@each(adjacency="zero_out")
+@each(CELLS, adjacency="zero_out")
 def test_of_null_records_nothing_is_released(cell):
     data = cell.data()
     script = record(cell, data.arguments).released
@@ -168,7 +121,7 @@ def test_of_null_records_nothing_is_released(cell):
 
 
 @pytest.mark.covered
-@each(adjacency="zero_out", layout=("matrices", "vectors", "outer"), unit="record", rank=1)
+@each(CELLS, adjacency="zero_out", layout=("matrices", "vectors", "outer"), unit="record", rank=1)
 def test_a_zero_record_is_not_a_null_record(cell):
     # It is counted, and where there is an intercept it has a gradient: taking it for the null
     # record of zero_out would need the sensitivity of replace.

@@ -4,7 +4,6 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 from covers import single_cover
 from harness import NamedCell, strange_numbers
 from in_parts import in_parts
@@ -219,20 +218,6 @@ def cover(cells):
     """Choose cells with every value, and the one in which attacks move variances far."""
     reached = next(cell for cell in cells if str(cell) == "one-hot, zero_out")
     return tuple(dict.fromkeys((*single_cover(cells), reached)))
-
-
-def each(*, cover=tuple, **wanted):
-    """Parametrise a test by the cells, or a cover, with these values or one of those in a tuple."""
-    choices = {
-        name: value if isinstance(value, tuple) else (value,) for name, value in wanted.items()
-    }
-    cells = [
-        cell
-        for cell in CELLS
-        if all(getattr(cell, name) in values for name, values in choices.items())
-    ]
-    assert cells
-    return pytest.mark.parametrize("cell", cover(cells), ids=str)
 
 
 def degenerate_data(cell):

@@ -5,7 +5,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from entry_cells import Cell, each
+from covers import each
+from entry_cells import CELLS, Cell
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
@@ -29,7 +30,7 @@ def small_matrices(cell):
 
 
 @pytest.mark.covered
-@each()
+@each(CELLS)
 def test_small_matrices_raise_nothing_and_warn_of_nothing(cell):
     for name, X in small_matrices(cell).items():
         parameters = {"n_components": min(2, *X.shape)}
@@ -67,9 +68,12 @@ def test_fits_without_noise_and_bounds_raise_nothing(make, unit, scale):
     assert np.isfinite(fitted.components_).all()
 
 
+CLICKS = {"model": "svd", "bounds": "clicks", "adjacency": "replace", "coherence_bound": None}
+
+
 @ignore_warnings
 @pytest.mark.covered
-@each("entry", "edge", model="svd", bounds="clicks", adjacency="replace", coherence_bound=None)
+@each(CELLS, unit=("entry", "edge"), **CLICKS)
 @pytest.mark.parametrize("upper", [1e-100, 1e100])
 @pytest.mark.parametrize("epsilon", [1e-3, 1e6])
 def test_extreme_bounds_and_budgets_raise_nothing(cell, upper, epsilon):

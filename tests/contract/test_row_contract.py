@@ -6,7 +6,7 @@ from copy import copy
 
 import numpy as np
 import pytest
-from containers import dense_containers, sparse_containers
+from containers import dense_containers, fits_in_all, sparse_containers
 from refusals import refusal_of
 from scipy import sparse
 from sklearn.base import clone
@@ -26,13 +26,6 @@ every_estimator = pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
 every_solver = pytest.mark.parametrize("solver", ["covariance", "power"])
 # Which of the noisy components stand out is up to the draw.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-
-
-def assert_same_fit(first, second, **tolerance):
-    for name in RESULTS:
-        np.testing.assert_allclose(
-            getattr(first, name), getattr(second, name), err_msg=name, **tolerance
-        )
 
 
 # Randomness
@@ -64,12 +57,9 @@ def test_containers_give_the_same_fit(make, solver, tmp_path):
         ),
     }
     # Without noise: containers round differently, and values that differ never share noise.
-    reference = noiseless(make(2, solver=solver, **GIVEN), rounded)
-    for name, data in containers.items():
-        other = noiseless(make(2, solver=solver, n_jobs=2, **GIVEN), data)
-        loose = "float32" in name
-        assert other.components_.dtype == (np.float32 if loose else np.float64), name
-        assert_same_fit(reference, other, rtol=1e-4 if loose else 1e-8, atol=1e-5 if loose else 0)
+    estimator = make(2, solver=solver, epsilon=np.inf, random_state=SECRET, **GIVEN)
+    reference = clone(estimator).fit(rounded)
+    for name, data, other in fits_in_all(estimator, containers, reference, RESULTS):
         if name != "list":
             scores = other.transform(data)
             if isinstance(data, RowBlocks):
@@ -92,13 +82,6 @@ def test_values_that_differ_by_rounding_share_no_noise(make, solver):
         noise.append(draws[-1])
     for other in noise[1:]:
         assert not np.isin(noise[0], other).any()
-
-
-# What is kept
-
-
-def noiseless(estimator, data):
-    return clone(estimator).set_params(epsilon=np.inf, random_state=SECRET).fit(data)
 
 
 # Bad input

@@ -4,7 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from trace_cells import Cell, each
+from covers import each
+from trace_cells import CELLS, Cell
 
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.testing._recording import SEED, noise_of
@@ -14,7 +15,7 @@ ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 @pytest.mark.covered(at_most=3)
 @ignore_warnings
-@each(unit="response", response_bound=None, init="random", adjacency="replace")
+@each(CELLS, unit="response", response_bound=None, init="random", adjacency="replace")
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_public_matrices_of_any_kind_raise_nothing(cell, fit_intercept):
     data = cell.data()
