@@ -345,8 +345,8 @@ def _check_visited_once(key: int, path: str, visited: _Seen, *, is_frozen: bool 
     first, was_frozen = visited.paths.get(key, (None, False))
     if first is not None and not (was_frozen and is_frozen):
         raise ValueError(
-            f"{first!r} and {path!r} are the same private estimator, whose second fit has replaced "
-            "the record of the first. Put a sklearn.base.clone(...) of it in one place; fit again."
+            f"{first!r} and {path!r} are one and the same private estimator, whose second fit has "
+            "replaced the first record. Put a sklearn.base.clone(...) in one place, and fit again."
         )
     visited.paths[key] = path, is_frozen
 

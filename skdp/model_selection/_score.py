@@ -641,7 +641,7 @@ def private_score(
     check_is_fitted(estimator)
     if "r2" in names:
         raise ValueError(
-            "scoring='r2' may change without limit by one row: pass 'neg_mean_squared_error'."
+            "scoring='r2' is no mean over rows: pass scoring='neg_mean_squared_error'."
         )
     names = [checked_scoring(name, estimator) for name in names]
     if is_list and not COUNTED.keys() >= set(names) > set():

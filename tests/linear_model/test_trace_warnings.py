@@ -18,7 +18,7 @@ SECRET = 0xD1CE << 100
 COEFFICIENTS = np.array([1, -0.8, 0.6, 0.9, -0.7, 0.5])
 NOT_CONVERGED = "has not converged"
 TOO_RARE = "observed so much more rarely"
-TOO_FEW = "too few for"
+TOO_FEW = "Too few records, "
 NO_SIGNAL = "do not stand out"
 SLOW = pytest.mark.slow
 

@@ -166,7 +166,7 @@ def test_a_curve_needs_ids_where_users_are_protected_and_nowhere_else():
     with pytest.raises(ValueError, match="users has 3 ids"):
         epsilon_curve(STEPS["pca"], X, users=users[:3], **given)
     mixed = make_pipeline(DPStandardScaler(), STEPS["pca"])
-    with pytest.raises(ValueError, match="some protect users, and others rows"):
+    with pytest.raises(ValueError, match="in all private steps, or in none"):
         matched_noise(mixed, n_samples=100, n_public=10)
 
 

@@ -268,7 +268,7 @@ BAD = [
     (DPPCA(2, row_norm=1.0), {"row_norm": [1.0, np.inf]}, "row_norm=inf with epsilon"),
     (DPPCA(2, epsilon=np.inf, row_norm=np.inf), {}, "row_norm=inf with epsilon"),
     (make_pipeline(DPPCA(2), FROZEN), {}, "put it before the first private step"),
-    (make_pipeline(DPPCA(2), FrozenEstimator(Ridge())), {}, "not fitted yet"),
+    (make_pipeline(DPPCA(2), FrozenEstimator(Ridge())), {}, "fit the estimator in a FrozenEst"),
     (PIPELINE, {"dppca": [DPPCA(2), StandardScaler()]}, "StandardScaler may learn"),
     (PIPELINE, {"dppca": [DPPCA(adjacency="zero_out")]}, "one adjacency"),
     (PIPELINE, {"dppca": ["passthrough"], "dppca__whiten": [True]}, "step that is fitted"),
