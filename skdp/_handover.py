@@ -653,7 +653,7 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
             f"a pipeline. {report.verdict}."
         )
     given = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    given = {key: one for key, one in given.items() if not _holds_steps(one)}
+    given = {key: one for key, one in given.items() if not hasattr(one, "fit")}
     versions = {"skdp": sys.modules["skdp"].__version__, "scikit-learn": sklearn.__version__}
     versions |= {"numpy": np.__version__, "python": python_version()}
     return ModelCard(
@@ -688,13 +688,6 @@ def _assumptions(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
         name: values[0] if len(values) == 1 else {"candidates": values}
         for name, values in assumed.items()
     }
-
-
-def _holds_steps(value: Any) -> bool:
-    """Return whether a parameter is an estimator, or a list of tuples with estimators."""
-    tuples = value if isinstance(value, list | tuple) else [(value,)]
-    parts = [part for step in tuples if isinstance(step, tuple) for part in step]
-    return any(hasattr(part, "fit") for part in parts)
 
 
 def _plain(value: Any, widest: float = _WIDEST) -> Any:

@@ -93,8 +93,7 @@ def check_prior(
         if not any(name.endswith("_") for name in vars(prior)):
             hint = " Call fit on public rows; if a clone has undone it, pass a FrozenEstimator."
         if isinstance(prior, Pipeline):
-            hint += " Before the model, a pipeline may have scalers alone, with no clipping: of a "
-            hint += "pipeline that to_sklearn has made, pass the model it was made of."
+            hint += " In a pipeline, only standard scalers may come before the model."
     arrays: list[np.ndarray] = []
     if isinstance(prior, tuple) and 0 <= len(prior) - len(shapes) <= len(facts):
         try:

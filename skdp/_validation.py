@@ -31,7 +31,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from skdp.data import containers
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import INSTEAD, THE_DEFAULT, callers, named, shortened, shown
+from skdp.exceptions import INSTEAD, callers, named, shortened, shown
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
@@ -159,10 +159,6 @@ def check_sizes(**sizes: Any) -> None:
         check_scalar(size, name, Integral, min_val=1)
 
 
-# The default delta of all constructors.
-_DEFAULT_DELTA = 1e-6  # not studied
-
-
 def warnings_for_settings(
     cost: PrivacyCost, counted: str, n_units: int, seed: Any = None
 ) -> Iterator[str]:
@@ -177,9 +173,8 @@ def warnings_for_settings(
             "secrets.randbits(128) and keep it secret. If Bagging has set it, fit one model."
         )
     if cost.is_private and cost.delta > 1 / n_units:
-        default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
         yield (
-            f"Some {counted} may be published outright: delta={cost.delta}{default} exceeds one "
+            f"Some {counted} may be published outright: delta={cost.delta} exceeds one "
             f"over the number of {counted}, {n_units}. Pass delta={0.1 / n_units:.0e}, or less."
         )
 
@@ -281,10 +276,6 @@ _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
     "dim 3, while dim <= 2 is required by DPS": " Behind it pass matrix_shape=X.shape[1:].",
-    **dict.fromkeys(
-        ("3 is required by DPTrace", ". DPTrace"),
-        " Then pass matrix_shape=(d1, d2), too; or a 3-D X, with a matrix of each record.",
-    ),
     "Complex data": f" {containers.CURES['complex numbers']}",
     "an invalid document": f" {containers.GAPS_OF_TEXTS}",
     "does not contain any": " Pass a row of one record, too, as X.reshape(1, -1).",
@@ -361,7 +352,6 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         kind = TypeError if isinstance(error, TypeError) else kind
         # A period is added, except after a list of names, one per line.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
-        message = message.replace("2 is required by DPTrace", "3 is required by DPTrace")
         # The text may have some hints already, if another check has added them.
         hints = [hint for sign, hint in _HINTS.items() if sign in message]
         message += "".join(hint for hint in hints if hint not in message)

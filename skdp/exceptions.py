@@ -212,9 +212,6 @@ _BETWEEN |= {"skdp", "sklearn"}
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
 # The messages of the fit, pipeline or search that is running.
 _GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
-#: A message with these words is about the default of a parameter, and is shown once in a process.
-THE_DEFAULT = ", the default,"
-_given_once = set[str]()  # such messages that were shown
 
 
 def warn_of_privacy(*messages: str) -> None:
@@ -228,7 +225,7 @@ def warn_of_privacy(*messages: str) -> None:
             action = _action(message)
             if action == "error":
                 _warn(message)
-            elif action != "ignore" and _NUMBERS.sub("#", message) not in _given_once:
+            elif action != "ignore":
                 gathered.append(message)
 
 
@@ -251,7 +248,6 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
         outer += [f"{of}: {message}" if of else message for message in distinct.values()]
     else:
         _warn("\n".join(distinct.values()))
-        _given_once.update(key for key in distinct if THE_DEFAULT in key)
 
 
 def _action(message: str) -> str:

@@ -68,10 +68,8 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
     left = limit.epsilon_of_fit(units_left, spent.delta)
     rounded = format(Context(4, ROUND_FLOOR).create_decimal_from_float(left).normalize(), "f")
     cure = "Its limit is spent: these data allow no further fit. Use the models that are fitted."
-    if left:
-        cure = "Pass a smaller epsilon, as remaining(delta=...) of the ledger computes it."
-    elif units_left > 0:
-        cure = "Pass a smaller delta: at that of the ledger an epsilon is left."
+    if units_left > 0:
+        cure = "Pass a smaller epsilon, as remaining(delta=...) computes it, or a smaller delta."
     of_tail = ""
     if spent.delta_tail:
         tail = f"{spent.delta_tail:.4g} of delta"

@@ -186,7 +186,6 @@ def test_only_a_fresh_sketch_is_trusted_to_be_unknown():
     [
         ({"n_components": 21}, "n_components=21"),
         ({"privacy_unit": "entry"}, "Entry"),
-        ({"privacy_unit": "frobenius"}, "FrobeniusChange"),
         ({"privacy_unit": SparseRow(3, (0, 1))}, "Row, Entry, FrobeniusChange"),
         ({"privacy_unit": Update(1.0)}, "Row, Entry, FrobeniusChange"),
         ({"solver": "input"}, "'projection'"),

@@ -221,12 +221,13 @@ def refused_with(ledger):
     yield lambda: score_histogram(skdp.DPPCA(2).fit(X), X, ledger=ledger)
 
 
-def test_who_passes_a_path_is_told_what_to_pass(ledger):
+def test_a_path_is_no_ledger(ledger):
     for wrong in (ledger.path, Path(ledger.path), ledger.path.encode()):
         for refused in refused_with(wrong):
-            with pytest.raises(ValueError, match=r"pass ledger=PrivacyLedger\(path\)") as told:
+            with pytest.raises(
+                ValueError, match=r"'ledger' parameter of .* PrivacyLedger' or None"
+            ):
                 refused()
-            assert "people.skdp" not in str(told.value)
     assert ledger.entries() == []
 
 
@@ -254,7 +255,7 @@ def nearly_empty(tmp_path):
 
 
 def test_a_search_beyond_the_limit_stops_where_it_is_told_to(nearly_empty):
-    with pytest.raises(skdp.BudgetError, match="Pass error_score='raise'"):
+    with pytest.raises(skdp.BudgetError, match="has less left"):
         search(nearly_empty, error_score="raise").fit(X, Y)
     assert nearly_empty.spent()[2] <= 1
 
