@@ -248,7 +248,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not np.equal(ids, np.rint(ids)).all():
             raise ValueError("Ids of users are fractions; pass integers or strings, no weights.")
         if np.abs(ids).max(initial=0) >= 2.0 ** np.finfo(ids.dtype).nmant:
-            raise ValueError(f"Ids of users are too large for {ids.dtype}: pass integers.")
+            raise ValueError("Ids of users are infinite, or too large floats: pass integers.")
     names, codes = hide_error_text(np.unique, ids, return_inverse=True)
     return names, codes.ravel()
 

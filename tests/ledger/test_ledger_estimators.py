@@ -224,9 +224,7 @@ def refused_with(ledger):
 def test_a_path_is_no_ledger(ledger):
     for wrong in (ledger.path, Path(ledger.path), ledger.path.encode()):
         for refused in refused_with(wrong):
-            with pytest.raises(
-                ValueError, match=r"'ledger' parameter of .* PrivacyLedger' or None"
-            ):
+            with pytest.raises(ValueError, match=r"'ledger' parameter of .*PrivacyLedger' or None"):
                 refused()
     assert ledger.entries() == []
 
