@@ -247,16 +247,6 @@ class Search:
     keys: Sequence[Sequence[Keys]]
     split: BudgetSplit
 
-    def chooses_within(self, name: str) -> bool:
-        """Return whether candidates that share a fit of a step use its releases differently."""
-        keys = [
-            key
-            for one, own in zip(self.candidates, self.keys, strict=True)
-            for step, key in zip(one.run.steps, own, strict=True)
-            if step.name == name
-        ]
-        return len({key.result for key in keys}) > len({key.fit for key in keys})
-
 
 def prepare_search(
     estimator: Any,
@@ -413,12 +403,13 @@ def fit_from_releases(others: Iterable[Any], first: Any, released: _run.Fitted) 
 def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> list[str]:
     """Return the warnings of the chosen candidate's steps.
 
-    If candidates use the releases of one fit differently, the warnings of this fit are left out:
-    they were made for one of these candidates only.
+    If candidates use the releases of one fit differently, as with several numbers of components,
+    the warnings of this fit are left out: the search has compared these candidates.
     """
     private = search.candidates[chosen].shares
     for number in private:
-        if search.chooses_within(search.candidates[chosen].run.steps[number].name):
+        fit = search.keys[chosen][number].fit
+        if len({key.result for keys in search.keys for key in keys if key.fit == fit}) > 1:
             fitted[number]._warnings_given = []
     _run.without_false_alarms(fitted)
     return [text for number in private for text in fitted[number]._warnings_given]

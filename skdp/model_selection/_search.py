@@ -112,10 +112,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                 losses = np.column_stack(judged)
                 noise = score.noise_for(losses, people, search.run.seed_of("choice"))
                 budget = PrivacyBudget.of(choice, noise)
-                if score.SCORES[scoring].of_counts:
-                    best = choose_by_counts(scoring, losses, people, choice, budget)
-                else:
-                    best = choose(losses, choice.parts, budget)
+                best = choose(scoring, losses, people, choice.parts, budget)
                 records["choice"], warnings = budget.spent(), list(budget.warnings)
             fitted = candidates[best]
             if search.split.final[best].by_step:
@@ -209,32 +206,55 @@ def _choice_plan(search: Search, scoring: str) -> Plan | None:
     if not share:
         return None
     cost = search.split.whole.share_of(share, search.split.whole.delta)
-    judge, guarantee = score.SCORES[scoring], (cost, search.run.unit, search.run.adjacency)
-    if judge.of_counts:
+    facts, run = {"n_units": search.run.n_units or _num_samples(search.run.X)}, search.run
+    if score.SCORES[scoring].of_counts:
         lasts = [candidate.run.steps[-1].estimator for candidate in search.candidates]
-        if len({tuple(score.classes_for(scoring, last)) for last in lasts}) > 1:
+        classes, *others = {tuple(score.classes_for(scoring, last)) for last in lasts}
+        if others:
             raise ValueError(
                 f"scoring={scoring!r} needs candidates with the same classes: pass classes to "
                 "estimator, and do not search over them."
             )
-        n_units = search.run.n_units or _num_samples(search.run.X)
-        return plan_choice_by_counts(scoring, lasts[0], n_candidates, n_units, *guarantee)
-    return plan_choice(n_candidates, *guarantee, is_bounded=judge.is_bounded)
+        facts["n_classes"] = len(classes)
+    return plan_choice(scoring, n_candidates, cost, run.unit, run.adjacency, **facts)
 
 
 def plan_choice(
-    n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
+    scoring: str,
+    n_candidates: int,
+    cost: PrivacyCost,
+    unit: str,
+    adjacency: str,
+    *,
+    n_units: int,
+    n_classes: int = 0,
 ) -> Plan:
-    """Plan the choice by mean losses; losses in [0, 1] (`is_bounded`) need no clip level."""
-    level, left = levels.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
-    # Losses are divided by the clip level C, or in [0, 1] without one.
-    change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
-    choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
+    """Plan the choice: by mean losses, by pairs in the wrong order for areas, or by outcomes."""
+    level, share, known = None, 1.0, dict[str, Any]()
+    change: Any = sensitivity.misordered_pairs
+    if scoring == "roc_auc":
+        rounding = n_units * np.finfo(np.float64).eps
+        known = {"n_units": n_units, "adjacency": adjacency, "rounding": rounding}
+    elif score.SCORES[scoring].of_counts:
+        parts = score.plan_counts([n_classes**2] * n_candidates, cost, adjacency)
+        return Plan(cost, parts, unit=unit, adjacency=adjacency)
+    else:
+        bounded = score.SCORES[scoring].is_bounded
+        level, share = levels.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=bounded)
+        # Losses are divided by the clip level C, or in [0, 1] without one.
+        change = partial(sensitivity.loss_range, 1.0, adjacency)
+    choice = cost.release("candidate", "exponential", share, change, known, shape=(n_candidates,))
     return Plan(cost, score.JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
 
 
-def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget) -> int:
-    """Choose the index of a candidate which has, with high probability, a small total loss.
+def choose(
+    scoring: str, judged: np.ndarray, people: People | None, parts: Any, budget: PrivacyBudget
+) -> int:
+    """Choose the index of a candidate by the planned releases, `parts`.
+
+    `judged` has the losses of each row by candidate, or what is counted for each row. Of counted
+    outcomes, the candidate with the best noisy score is chosen; else one which has, with high
+    probability, a small total loss.
 
     Only the differences between candidates matter, so the losses need no public bound. The median
     of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So each
@@ -242,13 +262,25 @@ def choose(losses: np.ndarray, plan: score.JudgedReleases, budget: PrivacyBudget
     difference by at most 2 C. The clip level C is a private quantile of the ranges of the rows'
     losses. Losses in [0, 1] need no clip level.
     """
-    if plan.level is None:
-        losses = levels.in_steps(np.clip(losses, 0.0, 1.0))
+    if isinstance(parts, score.CountedReleases):
+        n_candidates, release = judged.shape[1], parts.counts
+        sizes = [release.shape[0] // n_candidates] * n_candidates
+        tables, _ = score.release_counts([*judged.T], sizes, people, release, budget)
+        side, of_counts = math.isqrt(sizes[0]), score.COUNTED[scoring].of_counts
+        return int(np.argmax([of_counts(one.reshape(side, side)) for one in tables]))
+    if scoring == "roc_auc":
+        # As candidates have the same labels, fewer pairs in the wrong order mean a larger AUC.
+        weights = np.ones(len(judged)) if people is None else people.weights
+        is_second = judged[:, 1] == 1
+        pairs = [misordered(scores, is_second, weights) for scores in judged[:, ::2].T]
+        return budget.choose(parts.result, pairs)
+    if parts.level is None:
+        losses = levels.in_steps(np.clip(judged, 0.0, 1.0))
     else:
-        ranges = np.ptp(losses, axis=1)
-        level = levels.release_level(plan.level, ranges, budget, most=_LEVEL_QUANTILE)
-        losses = centered_losses(losses, level)
-    return budget.choose(plan.result, losses.sum(axis=0))
+        ranges = np.ptp(judged, axis=1)
+        level = levels.release_level(parts.level, ranges, budget, most=_LEVEL_QUANTILE)
+        losses = centered_losses(judged, level)
+    return budget.choose(parts.result, losses.sum(axis=0))
 
 
 def centered_losses(losses: np.ndarray, level: float) -> np.ndarray:
@@ -258,28 +290,6 @@ def centered_losses(losses: np.ndarray, level: float) -> np.ndarray:
     """
     around = losses - np.median(losses, axis=1, keepdims=True)
     return levels.in_steps(np.clip(around / level, -0.5, 0.5))
-
-
-def plan_choice_by_counts(
-    scoring: str,
-    last: Any,
-    n_candidates: int,
-    n_units: int,
-    cost: PrivacyCost,
-    unit: str,
-    adjacency: str,
-) -> Plan:
-    """Plan the choice by counts: of pairs in the wrong order for areas, else of outcomes."""
-    n_classes = len(score.classes_for(scoring, last))
-    if scoring == "roc_auc":
-        change = sensitivity.misordered_pairs
-        known: dict[str, Any] = {"n_units": n_units, "adjacency": adjacency}
-        known["rounding"] = n_units * np.finfo(np.float64).eps
-        shape = (n_candidates,)
-        choice = cost.release("candidate", "exponential", 1.0, change, known, shape=shape)
-        return Plan(cost, score.JudgedReleases(None, choice), unit=unit, adjacency=adjacency)
-    parts = score.plan_counts([n_classes**2] * n_candidates, cost, adjacency)
-    return Plan(cost, parts, unit=unit, adjacency=adjacency)
 
 
 def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
@@ -295,23 +305,6 @@ def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -
     up_to = weight_up_to[np.searchsorted(ordered, first_class, side="right")]
     # Weights are multiples of 2 ** -24, whose sums are exact.
     return math.fsum((weights[~is_second] * (below + up_to) / 2).tolist())
-
-
-def choose_by_counts(
-    scoring: str, judged: np.ndarray, people: People | None, plan: Plan, budget: PrivacyBudget
-) -> int:
-    """Choose the index of a candidate by counts, as `plan_choice_by_counts` plans the choice."""
-    if isinstance(plan.parts, score.JudgedReleases):
-        # As candidates have the same labels, fewer pairs in the wrong order mean a larger AUC.
-        weights = np.ones(len(judged)) if people is None else people.weights
-        is_second = judged[:, 1] == 1
-        pairs = [misordered(scores, is_second, weights) for scores in judged[:, ::2].T]
-        return budget.choose(plan.parts.result, pairs)
-    n_candidates, release = judged.shape[1], plan.parts.counts
-    sizes = [release.shape[0] // n_candidates] * n_candidates
-    tables, _ = score.release_counts([*judged.T], sizes, people, release, budget)
-    side, of_counts = math.isqrt(sizes[0]), score.COUNTED[scoring].of_counts
-    return int(np.argmax([of_counts(one.reshape(side, side)) for one in tables]))
 
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:

@@ -368,21 +368,20 @@ class DPPipeline(
         Of transformed targets, predictions are mapped back.
         """
         refuse_unreadable(X)
-        (label, first), is_inverse = self.steps[0], name == "inverse_transform"
-        if not is_inverse:
+        label, first = self.steps[0]
+        if name != "inverse_transform":
             refuse_kinds_of_categories(f"Step {label!r}", first, X)
-        if is_inverse or not (users or isinstance(X, RowBlocks)):
-            takes_texts = hasattr(first, "build_analyzer") and not is_inverse
-            if takes_texts and len(getattr(X, "shape", [0])) > 1:
+            if users or isinstance(X, RowBlocks):
+                return self._applied_step_by_step(name, checked_container(X), *more, **users)
+            if hasattr(first, "build_analyzer") and len(getattr(X, "shape", [0])) > 1:
                 # scikit-learn would take the names of the columns for the texts.
                 raise ValueError(f"X is no list of texts, which the first step takes.{ONE_COLUMN}")
-            self._fitted()
-            mapped = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
-            made = super()._applied(name, mapped, *more)
-            if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index
-                made.index = X.index
-            return made
-        return self._applied_step_by_step(name, checked_container(X), *more, **users)
+        self._fitted()
+        rows = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
+        made = super()._applied(name, rows, *more)
+        if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index
+            made.index = X.index
+        return made
 
     def _applied_step_by_step(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         """Map rows in blocks, or of users, by all steps but the last; call a method of the last."""

@@ -294,32 +294,26 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
     if public_rows.are_single(rows) and containers.kind_of(rows) in ("texts and gaps", "NaN"):
         return f"{what} refuses a missing text. " + containers.GAPS_OF_TEXTS.replace("['name']", "")
     # NaN is the reason only if the step accepts rows without NaN.
-    text = f"Input X contains NaN or infinity, which {what} refuses."
-    if of_public or not public_rows.have_gaps(rows).any():
-        text = public_rows.message_of(what, error)
-    is_left_out = text.endswith("it refuses.")  # whether `text` lacks that of the error
+    if not of_public and public_rows.have_gaps(rows).any():
+        return f"Input X contains NaN or infinity, which {what} refuses."
+    text, leaves = public_rows.message_of(what, error), _leaves(step)
+    if not text.endswith("it refuses."):  # an unknown category
+        return text
     # Which columns hold texts is public, but not which have missing values.
     named = [one for one, kind in containers.types_of(rows) if kind]
-    if is_left_out and not any(type(one) in _MAY_MIX for one in _leaves(step)):
+    if not any(type(one) in _MAY_MIX for one in leaves):
         if of_public:
             return of_public
-        tags = [get_tags(one).input_tags for one in _leaves(step)]
+        tags = [get_tags(one).input_tags for one in leaves]
         if named and not any(one.string or one.categorical for one in tags):
             return f"{what} refuses its rows. {containers.flaw_of_columns(rows)}"
-    if named and is_left_out:
-        if rules.is_columns(step):
-            # Steps that split texts into words refuse gaps, so their columns are named.
-            split = list[Any]()
-            for _, part, columns in step.transformers:
-                if any(hasattr(leaf, "build_analyzer") for leaf in _leaves(part)):
-                    split += [*np.ravel(columns)]
-            named = [one for one in named if one in split] or named
+    if named:
         text += (
             f" If it refuses gaps, fill {shortened(named)} before the fit, as "
             f"frame.fillna({{{named[0]!r}: ''}}) does, or within the part, by make_pipeline("
             "SimpleImputer(strategy='constant'), FunctionTransformer(numpy.ravel), ...)."
         )
-    return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
+    return f"{text} Of two made-up rows: {of_public}" if of_public else text
 
 
 def _leaves(step: Any) -> list[Any]:

@@ -446,10 +446,7 @@ def fit_private(
         with _estimator.restored_on_error(one):
             if data is None:
                 spec, data = run.validate(one, rows)
-            is_planned = spec is known.spec
-            with suppress(ValueError):  # arrays in a spec have no single truth value
-                is_planned = is_planned or bool(spec == known.spec)
-            plan = known.plan if is_planned else None
+            plan = known.plan if spec is known.spec else None
             spec, result, budget = one._release(spec, data, lambda *_: None, plan)
             if corrects_scales:
                 result = result.of_correlations(spec.n_components, spec.shape[0])

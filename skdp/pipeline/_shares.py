@@ -24,11 +24,6 @@ class Step(NamedTuple):
     target: Any = None  # a TransformedTargetRegressor around this estimator
 
     @property
-    def prefix(self) -> str:
-        """Prefix of the names of the step's parameters in `get_params` of the whole pipeline."""
-        return f"{self.name}__" * bool(self.name) + "regressor__" * (self.target is not None)
-
-    @property
     def label(self) -> str:
         """Name of the step in records, with the function of the responses, if there is one."""
         if self.target is None:

@@ -15,11 +15,10 @@ HUGE = 1e100
 
 def chosen(losses, adjacency, scripts=None, *, is_bounded=False):
     """Choose with a watched budget; return it."""
-    plan = plan_choice(
-        losses.shape[1], PrivacyCost(1.0, 1e-6), "row", adjacency, is_bounded=is_bounded
-    )
+    scoring, cost = "accuracy" if is_bounded else "r2", PrivacyCost(1.0, 1e-6)
+    plan = plan_choice(scoring, losses.shape[1], cost, "row", adjacency, n_units=len(losses))
     with watched(scripts) as made:
-        choose(losses, plan.parts, _search.PrivacyBudget.of(plan))
+        choose(scoring, losses, None, plan.parts, _search.PrivacyBudget.of(plan))
     return made
 
 

@@ -13,7 +13,7 @@ from skdp import DPLogisticRegression, PrivacyLedger
 from skdp.data.people import People
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.model_selection._score import COUNTED, plan_counts, release_area, release_counts
-from skdp.model_selection._search import choose_by_counts, plan_choice_by_counts
+from skdp.model_selection._search import choose, plan_choice
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
 from skdp.privacy.plan import PrivacyCost
 
@@ -240,10 +240,10 @@ def chosen(scoring, judged, adjacency, people=None, scripts=None):
     n_units = len(judged) if people is None else people.n_people
     n_candidates = judged.shape[1] // (1 + (scoring == "roc_auc"))
     cost = PrivacyCost(1.0, 1e-6)
-    last = Given().fit(None, None)
-    plan = plan_choice_by_counts(scoring, last, n_candidates, n_units, cost, "record", adjacency)
+    facts = {"n_units": n_units, "n_classes": 2}
+    plan = plan_choice(scoring, n_candidates, cost, "record", adjacency, **facts)
     with watched(scripts) as made:
-        choose_by_counts(scoring, judged, people, plan, PrivacyBudget.of(plan))
+        choose(scoring, judged, people, plan.parts, PrivacyBudget.of(plan))
     return made
 
 
@@ -325,11 +325,9 @@ def test_the_best_candidate_is_chosen(scoring):
     counts = [int(np.ravel(chosen(scoring, judged, "replace")[0].released[-1])[0]) for _ in "ab"]
     if scoring == "roc_auc":
         assert counts == [1, 1]
-    last = Given().fit(None, None)
-    plan = plan_choice_by_counts(
-        scoring, last, 3, len(X), PrivacyCost(1.0, 1e-6), "record", "replace"
-    )
-    assert choose_by_counts(scoring, judged, None, plan, PrivacyBudget.of(plan)) == 1
+    facts = {"n_units": len(X), "n_classes": 2}
+    plan = plan_choice(scoring, 3, PrivacyCost(1.0, 1e-6), "record", "replace", **facts)
+    assert choose(scoring, judged, None, plan.parts, PrivacyBudget.of(plan)) == 1
 
 
 def test_a_search_by_the_area_ends_with_a_model():

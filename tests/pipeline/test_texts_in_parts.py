@@ -131,9 +131,8 @@ def test_a_missing_text_that_no_step_takes_is_refused_first(kind, tmp_path, ledg
     table.loc[500, "note"] = None
     table.to_parquet(tmp_path / "200.parquet", row_group_size=200, index=False)
     rows = data_of(kind, 200, tmp_path, table)
-    # Gaps in towns, which no step of texts gets, are no reason.
     with pytest.raises(
-        ValueError, match=r"Step .columns. raises .* refuses gaps, fill note before the"
+        ValueError, match=r"Step .columns. raises .* refuses gaps, fill town, note before"
     ):
         pipeline("words", ledger=ledger).fit(*rows)
     assert ledger.entries() == []
