@@ -47,14 +47,9 @@ def row_groups(
     rows.
     """
     paths = [file for path in paths_of(paths) for file in _files_of(path)]
-    if not isinstance(y, str | None):
-        raise ValueError(f"y must be the name of a column, or None, got {type(y).__name__}.")
     columns = None if columns is None else _checked_names(columns, "columns")
     if y in (columns or ()):
         raise ValueError(f"columns must not have y={y!r}: leave it out of columns.")
-    if not isinstance(categories, Mapping | None):
-        got = type(categories).__name__
-        raise ValueError(f"categories must be a dict of lists by names, got {got}.")
     lists = {
         name: _checked_names(values, f"categories[{name!r}]")
         for name, values in (categories or {}).items()
@@ -139,12 +134,11 @@ def _types(
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
         if not any(is_taken(kind) for is_taken in accepted):
             taken = "strings" if name in lists else _TAKEN[name == y]
-            hint = "convert it in the file, or name other columns"
-            if not takes_texts and (pa.types.is_dictionary(kind) or _is_text(kind)):
-                hint = f"if it is the response or label, pass y={name!r}; " * (y is None)
-                hint += f"if it is a feature, categories={{{name!r}: [...]}}, or "
-                hint += f"columns=[{name!r}, ...] for a ColumnTransformer; else name other columns"
-            raise ValueError(f"{path}: column {name!r} is {kind}, but must be {taken}: {hint}.")
+            raise ValueError(
+                f"{path}: column {name!r} is {kind}, but must be {taken}: convert it in the file, "
+                f"or name other columns. For strings, pass y={name!r} of labels, and of features "
+                f"categories={{{name!r}: [...]}}, or columns=[{name!r}, ...] to encode them later."
+            )
     if not names:
         raise ValueError(f"{path} has no columns of features.")
     return types

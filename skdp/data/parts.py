@@ -33,7 +33,6 @@ from skdp.data.containers import (
     refuse_other_columns,
 )
 from skdp.data.workers import without_warnings
-from skdp.exceptions import shown
 
 # ------------------------------
 # Lists of parts, which are loaded one by one.
@@ -486,13 +485,11 @@ class RowBlocks(SkdpContainer):
             If a file does not exist.
         ValueError
             If a file is not Parquet, lacks these columns, or has them in other types than the first
-            file; if a folder or a pattern has no file; if `categories` are not lists of strings, or
-            name no feature; or if `sparse_output` is neither True nor False.
+            file; if a folder or a pattern has no file; or if `categories` are not lists of strings,
+            or name no feature.
         """
         from skdp.data.parquet import row_groups
 
-        if not isinstance(sparse_output, bool):
-            raise ValueError(f"sparse_output must be True or False, got {shown(sparse_output)}.")
         *groups, like = row_groups(paths, columns, y, categories, sparse_output=sparse_output)
         rows = RowParts(*groups, is_sparse=bool(categories) and sparse_output, like=like)
         if rows.y is not None:

@@ -184,16 +184,11 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
         )
     given = [checked_ids(ids, f"users[{number}]") for number, ids in enumerate(users)]
     given = [ids for ids in given if len(ids)]
-    if len(given) != len(rows.parts):
+    if [len(ids) for ids in given] != rows.lengths:
         raise ValueError(
-            f"users has {len(given)} arrays with ids, but X has {len(rows.parts)} parts with rows: "
-            "pass an array for each part, in the same order."
+            f"users must have an array for each part of X, with an id for each row: got {len(given)} "
+            f"arrays for {len(rows.lengths)} parts with rows, or arrays of other lengths."
         )
-    for ids, part in zip(given, rows.parts, strict=True):
-        if len(ids) != len(part.rows):
-            raise ValueError(
-                f"Part {part.number} has {len(part.rows)} rows, and users {len(ids)} ids."
-            )
     if len(set(map(kind_of_ids, given))) > 1:
         # Joining them would turn numbers into strings.
         raise ValueError(_KINDS_DIFFER)

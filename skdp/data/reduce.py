@@ -58,8 +58,11 @@ class BlockView:
 
     def __post_init__(self) -> None:
         """Refuse sums with a longer chain of additions than the owners have agreed on."""
-        if self.agreed is not None:
-            self.agreed.check(self._own_depth)
+        if self.agreed is not None and self._own_depth > self.agreed.depth:
+            raise ValueError(
+                f"A sum over X has a chain of {self._own_depth} additions, and at most "
+                f"{self.agreed.depth} have been agreed: pass X as one array, or in fewer parts."
+            )
 
     @property
     def n_units(self) -> int:

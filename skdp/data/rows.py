@@ -323,14 +323,6 @@ class Agreed(NamedTuple):
     n_units: int  # rows of all owners, or number of owners if owners are the units
     depth: int  # longest chain of additions at any owner
 
-    def check(self, depth: int) -> None:
-        """Refuse sums with a longer chain of additions than the owners have agreed on."""
-        if depth > self.depth:
-            raise ValueError(
-                f"A sum over X has a chain of {depth} additions, and at most {self.depth} have "
-                "been agreed: pass X as one array, or in fewer parts."
-            )
-
 
 @dataclass(eq=False)
 class Rows(BlockView):  # numpydoc ignore=PR02

@@ -142,12 +142,10 @@ def _checked_identities(number: int, identity: Any, peers: Any, n_owners: int) -
             f"{len(peers)} of {names}."
         )
     raw = [peer.public_bytes_raw() for peer in peers]
-    if len(set(raw)) != n_owners:
-        raise ValueError("peers must be the keys of different owners, got one key twice.")
-    if raw[number] != identity.public_key().public_bytes_raw():
+    if len(set(raw)) != n_owners or raw[number] != identity.public_key().public_bytes_raw():
         raise ValueError(
-            f"peers[{number}] must be the public key of identity, but is another key: peers are in "
-            "the order of the numbers of owners."
+            "peers must be different keys, in the order of the numbers of owners, with the public "
+            f"key of identity as peers[{number}]."
         )
     return raw
 

@@ -328,8 +328,8 @@ def error_of(X):
         ({"peers": IDENTITIES[:3]}, "peers must be the 3 .* got 3 of Ed25519PrivateKey"),
         ({"peers": [key.public_bytes_raw() for key in PEERS[:3]]}, "got 3 of bytes"),
         ({"peers": dict(enumerate(PEERS[:3]))}, "got 3 of int"),
-        ({"peers": [*PEERS[:2], PEERS[1]]}, "one key twice"),
-        ({"peers": [PEERS[1], PEERS[0], PEERS[2]]}, r"peers\[0\] must be the public key"),
+        ({"peers": [*PEERS[:2], PEERS[1]]}, "peers must be different keys"),
+        ({"peers": [PEERS[1], PEERS[0], PEERS[2]]}, r"public key of identity as peers\[0\]"),
     ],
 )
 def test_keys_that_are_refused(options, match):
