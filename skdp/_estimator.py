@@ -20,7 +20,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp import _validation as checks
 from skdp.data.containers import refuse_mistaken_ids, refuse_repeated_names, refuse_unreadable
-from skdp.data.people import check_ids_early
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
 from skdp.exceptions import BudgetError, warn_of_privacy, warnings_together
@@ -291,7 +290,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Check, plan, release and set attributes, in this order; `users` own the rows."""
         with warnings_together(type(self).__name__):
             with restored_on_error(self, partial(self._expected_passes, X, **users)):
-                ids = check_ids_early(self, X, users)
+                ids = users.get("users")
                 refuse_mistaken_ids(X, ids, getattr(self, "user_column", None))
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(spec, data, warn_of_privacy))

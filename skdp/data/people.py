@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from types import NoneType
 from typing import Any, Self
 
 import numpy as np
@@ -152,20 +151,6 @@ def people_of(users: Any, rows: Any, unit: Any, steps: Sequence[str] = ()) -> Pe
     return People.of(codes, len(names))
 
 
-def check_ids_early(estimator: Any, X: Any, users: dict[str, Any]) -> Any:
-    """Refuse `users` of None or the name of a column; return a frame of one column as a Series.
-
-    This comes before the checks of X, whose errors would advise the user to encode the ids. A unit
-    that the class of the estimator does not take is refused even before.
-    """
-    ids: Any = users.get("users")
-    if users and type(ids) in (str, NoneType) and hasattr(estimator, "privacy_unit"):
-        getattr(estimator, "_resolved_unit", str)()
-        people_of(ids, X, estimator.privacy_unit)
-    is_column = hide_error_text(lambda: hasattr(ids, "iloc") and ids.shape[1:] == (1,))
-    return ids.iloc[:, 0] if is_column else ids
-
-
 def ids_in_memory(users: Any) -> Any:
     """Replace user ids in a dask collection by numbers; return other ids unchanged."""
     if not is_collection(users):
@@ -186,8 +171,8 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
     given = [ids for ids in given if len(ids)]
     if [len(ids) for ids in given] != rows.lengths:
         raise ValueError(
-            f"users must have an array for each part of X, with an id for each row: got {len(given)} "
-            f"arrays for {len(rows.lengths)} parts with rows, or arrays of other lengths."
+            "users must have an array for each part of X, with an id for each row: got "
+            f"{len(given)} arrays for {len(rows.lengths)} parts with rows, or other lengths."
         )
     if len(set(map(kind_of_ids, given))) > 1:
         # Joining them would turn numbers into strings.

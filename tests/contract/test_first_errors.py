@@ -273,10 +273,6 @@ RATED.fit(TIMED)
     ^X has a column 'user' and a column 'item',
 DPTruncatedSVD(1, privacy_unit="entry").fit(X)
     an object of skdp\.units, such as Entry\(bounds=\(1, 5\)\) for ratings or
-CLASSIFIER_OF_USERS.fit(OWNED, Y, users="user")
-    ^users must be 1-D, with an id for each row .* got str
-CLASSIFIER_OF_USERS.fit(OWNED, Y)
-    ^privacy_unit='user' needs users, an id for each row
 DPPersonalizedRegressor(1).fit(OWNED, X[:, 0], groups="user")
     ^groups must be 1-D, with an id for each row .* got str
 DPPersonalizedRegressor(1).fit(OWNED, X[:, 0])

@@ -89,13 +89,13 @@ def chunks_of(X):
 
 BAD = {
     "rows in one array": (np.asarray, IDS["parts"], "X has no parts"),
-    "one array": (in_parts, lambda codes: [codes], "users has 1 arrays with ids, but X has 3"),
+    "one array": (in_parts, lambda codes: [codes], "got 1 arrays for 3 parts"),
     "other cuts": (
         in_parts,
         lambda codes: np.split(codes, [2, 8]),
-        "Part 0 has .* rows, and users 2 ids",
+        "an array for each part of X, with an id for each row",
     ),
-    "a part behind an empty one": (in_parts, lambda codes: np.split(codes, [1, 9]), "Part 2"),
+    "a part behind an empty one": (in_parts, lambda codes: np.split(codes, [1, 9]), "for each row"),
     "kinds": (in_parts, parts_of_kinds, "all integers or all strings"),
     "a table in a part": (in_parts, lambda codes: [np.ones((1, 2))], r"users\[0\] must be 1-D"),
     "too few chunks": (chunks_of, lambda codes: da.from_array(codes[1:]), "ids, but X has"),
