@@ -13,7 +13,7 @@ from skdp.data.reduce import map_sum
 from skdp.linalg.norms import GridCounts, bin_counts, n_halvings
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum, share_for_counts
-from skdp.privacy.releases import Search
+from skdp.privacy.releases import Released, Search
 
 #: Advice if responses exceed the range of searches.
 OTHER_UNITS_OF_Y = "Pass y in other units: divide it by a public guess of its size."
@@ -233,6 +233,8 @@ def warnings_for_bound(center: float, bound: float) -> Iterator[str]:
 # ------------------------------
 # The calibration of predictions: a released factor that multiplies them, and their mean error.
 
+#: Bounds of predictions and of responses in a calibration.
+Bounds = tuple[float, float]
 # For the calibration of a fit with a weak signal, predictions and responses are clipped to these
 # numbers of standard deviations:
 # benchmarks/least_squares/least_squares.md.
@@ -271,12 +273,8 @@ class Calibration(NamedTuple):
         """Whether predictions may be no better than the mean of the responses."""
         return self.explained < _LEAST_EXPLAINED
 
-    def explained_with(self, factor: float) -> float:
-        """Estimate the explained fraction of the responses' mean square, for this factor."""
-        return self.square * factor * (2 * self.slope - factor)
 
-
-def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALIBRATED) -> Release:
+def plan_calibration(spec: Any, share: float, bounds: Bounds = CALIBRATED) -> Release:
     """Plan the release of the sums that `calibration_products` computes."""
     change = partial(sensitivity.calibration, bounds, spec.unit.adjacency)
     known = {"rounding": spec.rounding}
@@ -284,7 +282,7 @@ def plan_calibration(spec: Any, share: float, bounds: tuple[float, float] = CALI
 
 
 def calibration_products(
-    predicted: np.ndarray, true: np.ndarray, size: float, bounds: tuple[float, float] = CALIBRATED
+    predicted: np.ndarray, true: np.ndarray, size: float, bounds: Bounds = CALIBRATED
 ) -> np.ndarray:
     """Return three columns: predictions times responses, squared predictions, and errors.
 
@@ -301,12 +299,7 @@ def calibration_products(
 
 
 def calibration_of(
-    sums: np.ndarray,
-    noise_std: float,
-    size: float,
-    weights_noise: float,
-    off_center: float,
-    bounds: tuple[float, float] = CALIBRATED,
+    means: Released, size: float, weights_noise: float, off_center: float, bounds: Bounds
 ) -> Calibration:
     """Compute a calibration from released means of `calibration_products`.
 
@@ -316,10 +309,8 @@ def calibration_of(
 
     Parameters
     ----------
-    sums : ndarray of shape (3,)
-        Released means of the products.
-    noise_std : float
-        Standard deviation of their noise.
+    means : Released
+        Means of the three products, and the standard deviation of their noise.
     size : float
         Expected root mean square of the predictions.
     weights_noise : float
@@ -335,7 +326,7 @@ def calibration_of(
         The factor of the predictions, their mean error, and what they explain.
     """
     prediction_bound, response_bound = bounds
-    product, square, mean = sums
+    (product, square, mean), noise_std = means
     # If few responses differ from the center, they are larger than the bound, and are clipped.
     correction = max(1.0, 1 / (response_bound * math.sqrt(off_center)))
     square_weight = math.sqrt(2) * response_bound / prediction_bound

@@ -160,11 +160,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
 
         The predicted class keeps the largest score: scikit-learn expects this of probabilities.
         """
-        unclipped = of_classes(scores)
-        bounds: np.ndarray | None = getattr(self, "score_bounds_", None)
-        if bounds is None:
-            return unclipped
-        clipped, best = of_classes(np.clip(scores, *bounds)), unclipped.argmax(axis=1)
+        best, clipped = of_classes(scores).argmax(axis=1), np.clip(scores, *self.score_bounds_)
+        clipped = of_classes(clipped)
         (rows,) = np.nonzero(clipped.argmax(axis=1) != best)
         clipped[rows, best[rows]] = clipped[rows].max(axis=1) + _LEAD
         return clipped
@@ -241,6 +238,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         weights = in_dtype(result.weights.T, spec.dtype)
         self.classes_ = spec.classes
         self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
+        self.score_bounds_ = in_dtype(result.bounds, spec.dtype)
         self._is_sure = result.is_sure
         return result.warnings
 
@@ -444,16 +442,12 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
         return replace(spec, prior=np.vstack([coef.T, intercept]))
 
     def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
-        bounds = result.bounds
-        if bounds is None:
-            bounds = np.full((2, result.weights.shape[1]), [[-np.inf], [np.inf]])
         if self.class_weight is not None:
             logs = _log_weights(self.class_weight, spec.classes)
             change = logs[1] - logs[0] if len(logs) == 2 else logs - logs.mean()
             moved = np.vstack([result.weights[:-1], result.weights[-1:] + change])
-            result, bounds = result._replace(weights=moved), bounds + change
+            result = result._replace(weights=moved, bounds=result.bounds + change)
         self.prior_weight_ = result.prior_weight
-        self.score_bounds_ = in_dtype(bounds, spec.dtype)
         errors = result.std_errors
         self._std_errors = None if errors is None else in_dtype(errors.T, spec.dtype)
         return super()._set_attributes(result, spec)

@@ -343,13 +343,11 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
             "OutputCodeClassifier classes=[-1, 1]."
         )
     used = classes_or_codes(known, labels)
-    numbers = as_numbers_or_nan(known)
-    if used is not known and not np.isnan(numbers).all():
-        cure = f"classes={[*range(len(known))]}"
-        are_whole = all(one.removeprefix("-").isdecimal() for one in known)
-        if are_whole and not np.array_equal(np.sort(numbers), used):
-            cure = f"classes=[int(one) for one in classes]; or, if y has codes of classes, {cure}"
-        raise ValueError(f"y has whole numbers, but classes has texts: pass {cure}.")
+    if used is not known and not np.isnan(as_numbers_or_nan(known)).all():
+        raise ValueError(
+            "y has whole numbers, but classes has texts: pass whole numbers as classes; or, if y "
+            f"has codes of classes, classes={[*range(len(known))]}."
+        )
     return used
 
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from skdp._estimator import in_dtype
 from skdp._validation import FINITE_BOUND, with_parameters
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.rows import Block
@@ -188,7 +187,7 @@ def solve_trace_classes(
     # So far the intercept is for centered matrices; now it becomes that for matrices as passed.
     weights[-1] -= mean @ weights[:-1]
     is_sure = bool(gain >= logistic_fit.SURE_GAIN)
-    return Estimate(weights, warnings, is_sure, bounds=scores.bounds(factor))
+    return Estimate(weights, scores.bounds(factor), warnings, is_sure)
 
 
 def _release_difference(
@@ -470,5 +469,4 @@ class DPTraceClassifier(PrivateClassifier):  # numpydoc ignore=PR02
         warnings = super()._set_attributes(result, spec)
         assert isinstance(spec, TraceClassSpec)
         self.coef_: np.ndarray = self.coef_.reshape(spec.matrix_shape)
-        self.score_bounds_ = in_dtype(result.bounds, spec.dtype)
         return warnings

@@ -215,6 +215,21 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
     value: np.ndarray
     noise_std: float
 
+    def mean(self, n_units: float) -> "Released":
+        """Return the mean of a released sum, and its noise.
+
+        Parameters
+        ----------
+        n_units : float
+            Public number of units.
+
+        Returns
+        -------
+        Released
+            Both numbers divided by `n_units`.
+        """
+        return Released(self.value / n_units, self.noise_std / n_units)
+
 
 def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
     """Join like releases, such as the counts of a search; return name, share and first of each."""

@@ -134,15 +134,15 @@ DPLogisticRegression(classes="yes").fit(X, Y)
 DPLogisticRegression(classes=2).fit(X, Y)
     classes must be a list .* got int
 DPLogisticRegression(classes=["0", "1"]).fit(X, CODES)
-    ^y has whole numbers, but classes has texts: pass classes=\[0, 1\]\.$
+    classes has texts: pass whole numbers as classes; or, .* codes of classes, classes=\[0, 1\]\.$
 DPLogisticRegression(classes=["1", "2", "3"]).fit(X, CODES + 1)
-    \[int\(one\) for one in classes\]; or, .* codes of classes, classes=\[0, 1, 2\]\.$
+    pass whole numbers as classes; or, .* codes of classes, classes=\[0, 1, 2\]\.$
 DPLogisticRegression(classes=["1", "a"]).fit(X, CODES)
-    ^y has whole numbers, but classes has texts: pass classes=\[0, 1\]\.$
+    classes has texts: pass whole numbers as classes; or, .* codes of classes, classes=\[0, 1\]\.$
 DPLogisticRegression(classes=["1", "2.5"]).fit(X, CODES)
-    ^y has whole numbers, but classes has texts: pass classes=\[0, 1\]\.$
+    classes has texts: pass whole numbers as classes; or, .* codes of classes, classes=\[0, 1\]\.$
 DPLogisticRegression(classes=["nan", "1"]).fit(X, CODES)
-    ^y has whole numbers, but classes has texts: pass classes=\[0, 1\]\.$
+    classes has texts: pass whole numbers as classes; or, .* codes of classes, classes=\[0, 1\]\.$
 MODEL.fit(FRAME, Y)
     ^Column town holds texts\. Encode them by ColumnTransformer\(\[.*\['town'\]\)\], rem
 DPCovariance().fit(POLARS)

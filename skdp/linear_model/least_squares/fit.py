@@ -204,7 +204,8 @@ def _calibrated(
         # With f coefficients per record, the mean square error of least squares on new records is
         # (1 + f) / (1 - f) times the mean square error on the records of the fit.
         free = spec.n_free / spec.n_units
-        by_chance = calibration.explained_with(factor) < 2 * free / (1 + free)
+        explained = calibration.square * factor * (2 * calibration.slope - factor)
+        by_chance = explained < 2 * free / (1 + free)
         by_chance &= free > _FREE_PER_RECORD
     mean = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
     constant = factor * constant + ((1 - factor) * mean + calibration.mean)

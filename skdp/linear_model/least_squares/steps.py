@@ -89,8 +89,7 @@ def release_whitening(
         return joint_gram(block, weighted[:, np.newaxis])
 
     total = records.map_sum(_joint_moment, (spec.n_free + 1) ** 2)
-    noisy, noise_std = budget.release(release, total)
-    return whitening_of(noisy / spec.n_units, noise_std / spec.n_units, weight)
+    return whitening_of(*budget.release(release, total).mean(spec.n_units), weight)
 
 
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
@@ -445,6 +444,5 @@ def calibrate(
         products[is_null] = 0.0
         return np.asarray(block.times_sample_weight(products).sum(axis=0))
 
-    sums, noise_std = budget.release(release, records.view.map_sum(_products, 3))
-    means, noise_std = sums / spec.n_units, noise_std / spec.n_units
-    return calibration_of(means, noise_std, size, noise, records.off_center, bounds)
+    means = budget.release(release, records.view.map_sum(_products, 3)).mean(spec.n_units)
+    return calibration_of(means, size, noise, records.off_center, bounds)

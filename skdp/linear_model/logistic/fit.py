@@ -408,11 +408,11 @@ class Estimate(NamedTuple):
     """The result of a fit: weights of rows, and what is known about them."""
 
     weights: np.ndarray  # (n_features + 1, n_columns); the last row has the intercepts
+    bounds: np.ndarray  # to which `predict_proba` clips scores
     warnings: tuple[str, ...] = ()
     is_sure: bool = False  # whether released losses show that the model misses little
     prior_weight: float = 0.0
     std_errors: np.ndarray | None = None  # of the coefficients; None if unknown
-    bounds: np.ndarray | None = None  # to which `predict_proba` clips scores; None for none
 
 
 def read_once(
@@ -439,7 +439,8 @@ def solve_logistic(
         bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
         best = optimum(clipped(view, bound), spec.n_columns, budget.of_all)
         exact = budget.part_of(logistic_plan.centered(best))
-        return Estimate(budget.release(plan.coefficients, exact).value)
+        bounds = np.full((2, spec.n_columns), [[-np.inf], [np.inf]])
+        return Estimate(budget.release(plan.coefficients, exact).value, bounds)
     assert plan.moment is not None
     assert plan.losses is not None
     beyond = clipped_fraction(spec.n_units * spec.cost.mu, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
@@ -476,7 +477,7 @@ def solve_logistic(
     weights, errors = scores.weights(factor), None
     if spec.n_classes <= logistic_scores.MOST_CLASSES:
         errors = std_errors(path, whitening, level, spec.n_units, weights[:-1])
-    return Estimate(weights, warnings, is_sure, prior.weight, errors, scores.bounds(factor))
+    return Estimate(weights, scores.bounds(factor), warnings, is_sure, prior.weight, errors)
 
 
 def _release_moment(
@@ -512,8 +513,7 @@ def _fractions(
         labels[block.is_null] = 0.0
         return np.asarray(block.times_sample_weight(labels).sum(axis=0))
 
-    counts, noise_std = budget.release(release, view.map_sum(_counts, spec.n_classes))
-    return counts / spec.n_units, noise_std / spec.n_units
+    return budget.release(release, view.map_sum(_counts, spec.n_classes)).mean(spec.n_units)
 
 
 def release_norm(release: Release, view: LabeledRows, budget: PrivacyBudget, q: float) -> float:

@@ -95,8 +95,7 @@ class RecordClipping:
         if not in_bins:
             # The curvature is 0 along a gradient of 0, as for constant responses: 1 replaces it.
             return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
-        noisy, noise_std = budget.release(plan, counts[np.newaxis])
-        fractions, noise_std = noisy[0] / design.n_records, noise_std / design.n_records
+        (fractions,), noise_std = budget.release(plan, counts[np.newaxis]).mean(design.n_records)
         return trace_records.mean_curvature(fractions, noise_std, gradient.unclipped)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
@@ -572,7 +571,6 @@ def calibrate(
         terms[~is_usable] = 0.0
         return np.asarray(matrices.times_sample_weight(terms).sum(axis=0))
 
-    sums, noise_std = budget.release(release, design.map_sum(_products, 3))
-    sums, noise_std = sums / design.n_records, noise_std / design.n_records
+    means = budget.release(release, design.map_sum(_products, 3)).mean(design.n_records)
     off_center = spread.fraction_off_center
-    return descents.calibration_of(sums, noise_std, size, noise / unit, off_center)
+    return descents.calibration_of(means, size, noise / unit, off_center, descents.CALIBRATED)

@@ -328,19 +328,6 @@ def release_whitening(
         is_inlier, bound = inlier_mask(design), NO_CLIPPING
         responses = Targets.of(np.where(is_inlier, 0.0, np.nan))
         n_records = max(int(np.count_nonzero(is_inlier)), 1)
-    for side, moment in _moments(design, responses, bound).items():
-        noise_std, release = 0.0, plan[side] if plan else None
-        if release is not None:
-            released = budget.release(release, moment, bound, rounding=design.rounding)
-            moment, noise_std = released
-        n_vectors = n_records * design.matrix_shape[1 - side]
-        maps[side], least = whitening_of(moment / n_vectors, noise_std / n_vectors)
-        least_variance *= least
-    return maps, least_variance
-
-
-def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.ndarray]:
-    """Sum the second moments of rows (key 0) and of columns (key 1) of clipped matrices."""
     sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
     clipped = weighting_to(bound, design.n_entries)
 
@@ -352,7 +339,16 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
 
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
     size = sum(length**power for length, power in lengths)
-    return dict(zip(sides, design.map_sum(_second_moments, size), strict=True)) if sides else {}
+    moments = design.map_sum(_second_moments, size) if sides else ()
+    for side, moment in zip(sides, moments, strict=True):
+        noise_std, release = 0.0, plan[side] if plan else None
+        if release is not None:
+            released = budget.release(release, moment, bound, rounding=design.rounding)
+            moment, noise_std = released
+        n_vectors = n_records * design.matrix_shape[1 - side]
+        maps[side], least = whitening_of(moment / n_vectors, noise_std / n_vectors)
+        least_variance *= least
+    return maps, least_variance
 
 
 def diagonal_limit(size: int) -> float:

@@ -199,8 +199,7 @@ def _release_mean(
     release: Release, total: Any, level: float, users: Users, budget: PrivacyBudget
 ) -> tuple[Any, float]:
     """Release a sum over users; return the mean and the standard deviation of its noise."""
-    released, noise_std = budget.release(release, total, level, rounding=users.rounding)
-    return released / users.n_users, noise_std / users.n_users
+    return budget.release(release, total, level, rounding=users.rounding).mean(users.n_users)
 
 
 def _mean_rows(batch: UserBatch) -> np.ndarray:
