@@ -30,17 +30,14 @@ class Data:
     @property
     def arguments(self):
         """What `fit` is given."""
-        if self.container == "csr":
-            return csr_array(self.rows), self.labels
-        if self.container == "csr parts":
-            return (in_parts(csr_array(self.rows), self.labels),)
-        if self.container in ("parts", "flat parts"):
-            return (in_parts(self.rows, self.labels),)
+        rows = csr_array(self.rows) if self.container.startswith("csr") else self.rows
+        if self.container.endswith("parts"):
+            return (in_parts(rows, self.labels),)
         if self.container == "float32":
-            return np.clip(self.rows, -3e38, 3e38).astype(np.float32), self.labels
+            rows = np.clip(rows, -3e38, 3e38).astype(np.float32)
         if self.container == "matrices":
-            return self.rows.reshape(-1, *SHAPE), self.labels
-        return self.rows, self.labels
+            rows = rows.reshape(-1, *SHAPE)
+        return rows, self.labels
 
     def with_record(self, row, label):
         """Exchange the first record."""

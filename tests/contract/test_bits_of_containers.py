@@ -15,7 +15,7 @@ from in_parts import in_chunks, in_parts
 from pyarrow import parquet
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.compose import ColumnTransformer
 
 from skdp import (
     DPPCA,
@@ -28,6 +28,7 @@ from skdp import (
     DPTraceRegressor,
     DPTruncatedSVD,
     RowBlocks,
+    make_dp_pipeline,
 )
 
 pytestmark = [
@@ -50,6 +51,7 @@ PLACES = ColumnTransformer(
     [("scaled", BOUNDED, [*range(2, D)]), ("kept", "passthrough", [1, 0])], sparse_threshold=0
 )
 LOGARITHMS = {"func": np.log, "inverse_func": np.exp, "check_inverse": False}
+WEIGHTED = DPLogisticRegression(**CLASSES, class_weight={0: 1, 1: 3})
 SEVERAL = (1, 0, 4000, N - 4001)
 
 MODELS = {
@@ -62,31 +64,11 @@ MODELS = {
     "regression": (DPLinearRegression(response_bound=20), RESPONSES),
     "found bounds": (DPLinearRegression(), RESPONSES),
     "classes": (DPLogisticRegression(**CLASSES), LABELS),
-    "weights": (DPLogisticRegression(**CLASSES, class_weight={0: 1, 1: 3}), LABELS),
+    "weights": (WEIGHTED, LABELS),
     "matrices": (DPTraceRegressor(1, matrix_shape=(4, 5)), RESPONSES),
     "classes of matrices": (DPTraceClassifier(1, **CLASSES, matrix_shape=(4, 5)), LABELS),
-    "pipeline": (
-        DPPipeline([("scale", BOUNDED), ("last", DPLogisticRegression(**CLASSES))]),
-        LABELS,
-    ),
-    "weights behind columns": (
-        DPPipeline(
-            [
-                ("columns", PLACES),
-                ("last", DPLogisticRegression(**CLASSES, class_weight={0: 1, 1: 3})),
-            ]
-        ),
-        LABELS,
-    ),
-    "logarithms": (
-        DPPipeline(
-            [
-                ("scale", BOUNDED),
-                ("last", TransformedTargetRegressor(DPLinearRegression(), **LOGARITHMS)),
-            ]
-        ),
-        RESPONSES,
-    ),
+    "pipeline": (make_dp_pipeline(BOUNDED, DPLogisticRegression(**CLASSES)), LABELS),
+    "weights behind columns": (make_dp_pipeline(PLACES, WEIGHTED), LABELS),
 }
 KINDS = {"dense": np.asarray, "single": np.float32, "sparse": csr_array}
 PRODUCT = [
@@ -144,8 +126,8 @@ def with_unit(model, unit):
 def numbers_of(model):
     """Return all numbers that a fit has set, by name."""
     steps = dict(getattr(model, "named_steps", {"": model}))
-    if "columns" in steps:
-        steps["columns"] = steps["columns"].named_transformers_["scaled"]
+    if (columns := steps.get("columntransformer")) is not None:
+        steps["columntransformer"] = columns.named_transformers_["scaled"]
     steps |= {name: one.regressor_ for name, one in steps.items() if hasattr(one, "regressor_")}
     return {
         f"{name} {key}": value

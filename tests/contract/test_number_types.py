@@ -22,6 +22,15 @@ generator = np.random.default_rng(0)
 X = generator.normal(size=(60, 8)) * 10 + 5
 SYMMETRIC = X[:8] + X[:8].T
 MATRICES, RESPONSES = generator.normal(size=(80, 3, 2)), generator.normal(size=80)
+GROUPS = np.arange(len(X)) // 3
+# Of estimators that are fitted to more than rows.
+DATA = {
+    skdp.DPTraceRegressor: (MATRICES, RESPONSES),
+    skdp.DPTraceClassifier: (MATRICES, RESPONSES > 0),
+    skdp.DPLinearRegression: (X, X[:, 0]),
+    skdp.DPLogisticRegression: (X, X[:, 0] > 5),
+    skdp.DPPersonalizedRegressor: (X, X[:, 0], GROUPS),
+}
 # Parameters that are tuples.
 SEQUENCES = ("privacy_unit__bounds", "bounds", "matrix_shape")
 # Positive definite, of numbers that every type of float holds.
@@ -51,21 +60,10 @@ class Case:
         basic["random_state"] = SECRET
         # A clone: what is set of a unit must not be set of those of other cases.
         estimator = clone(self.make(**{**basic, **self.more})).set_params(**{self.name: value})
-        if self.make is skdp.DPTraceRegressor:
-            return estimator.fit(MATRICES, RESPONSES)
-        if self.make is skdp.DPLinearRegression:
-            return estimator.fit(X, X[:, 0])
-        if self.make is skdp.DPLogisticRegression:
-            return estimator.fit(X, X[:, 0] > 5)
-        if self.make is skdp.DPTraceClassifier:
-            return estimator.fit(MATRICES, RESPONSES > 0)
-        if self.make is skdp.DPPersonalizedRegressor:
-            groups = np.arange(len(X)) // 3
-            if estimator.user_column is None:
-                return estimator.fit(X, X[:, 0], groups)
-            return estimator.fit(np.column_stack([X[:, :3], groups, X[:, 3:]]), X[:, 0])
+        if self.make is skdp.DPPersonalizedRegressor and estimator.user_column is not None:
+            return estimator.fit(np.column_stack([X[:, :3], GROUPS, X[:, 3:]]), X[:, 0])
         is_square = isinstance(getattr(estimator, "privacy_unit", None), SQUARE)
-        return estimator.fit(SYMMETRIC if is_square else X)
+        return estimator.fit(*DATA.get(self.make, (SYMMETRIC if is_square else X,)))
 
     def __str__(self):
         return f"{self.make.__name__}, {self.name}, {self.more.get('privacy_unit', '')}"
