@@ -313,7 +313,10 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
     if isinstance(key, slice) and key.step in (None, 1):
         start, stop, _ = key.indices(n_rows)
         return slice(start, max(start, stop))
-    rows = np.atleast_1d(np.arange(n_rows)[containers.checked_container(key)])
+    if not isinstance(key, slice | tuple) and key is not Ellipsis:
+        key = containers.hide_error_text(np.asarray, containers.checked_container(key))
+        key = key if key.size else key.astype(np.intp)  # of an empty list
+    rows = np.atleast_1d(np.arange(n_rows)[key])
     if rows.ndim > 1:
         raise IndexError(f"rows are chosen by one dimension, got a key of {rows.ndim}.")
     return rows
