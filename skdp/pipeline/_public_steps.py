@@ -51,7 +51,6 @@ _BETWEEN_STEPS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
     "make_pipeline(SimpleImputer(strategy='constant'), OneHotEncoder(categories=[...])), [names])."
 )
-_OBJECTS = "All columns of an array of objects may be texts: pass a data frame, which has types."
 ONE_COLUMN = " Pass one column of texts, as X['note'], or name it in a ColumnTransformer."
 _WANTED = "must return a 2-D array or a sparse matrix of real numbers, with a row for each"
 
@@ -117,9 +116,7 @@ def _form_of_public(
             mend = ONE_COLUMN
         elif getattr(dtype, "kind", "") in "OU":
             # Which columns have to be numbers differs among the parts of a ColumnTransformer.
-            flaw = containers.flaw_of_columns(public.rows)
-            if rules.is_columns(step):
-                flaw = _OBJECTS if type(public.rows) is np.ndarray else ""
+            flaw = "" if rules.is_columns(step) else containers.flaw_of_columns(public.rows)
             mend = f"{_BETWEEN_STEPS} {flaw}".rstrip()
         facts = f" of shape {shape} and type {dtype}"
         if public_rows.have_categories(public.rows):

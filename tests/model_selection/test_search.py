@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -38,6 +38,7 @@ from skdp import (
     DPTruncatedSVD,
     PrivacyWarning,
     RowBlocks,
+    make_dp_pipeline,
 )
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, private_score
 from skdp.privacy import gaussian_dp
@@ -410,6 +411,10 @@ def test_parameters_that_are_arrays_are_compared_by_value():
     pipeline = make_pipeline(learns_nothing, Normalizer(), DPPCA(2))
     grid = {"functiontransformer__func": [lambda rows: rows, lambda rows: 2 * rows]}
     assert DPGridSearch(pipeline, grid).fit(X).n_distinct_fits_ == {"dppca": 2}
+    # A function without a pickle in a list of steps is the same function for all candidates.
+    union = make_dp_pipeline(make_union(learns_nothing), DPPCA(2))
+    search = DPGridSearch(union, {"dppca__n_components": [1, 2]}).fit(X)
+    assert search.n_distinct_fits_ == {"dppca": 1}
 
 
 def test_what_cannot_be_compared_shares_no_fit():
