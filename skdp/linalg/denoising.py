@@ -40,27 +40,21 @@ class ProductAverage:
     bases are far from V. All residuals follow from the inner products of the stored products.
     """
 
-    def __init__(self, n_averaged: int, *, is_gaussian: bool) -> None:
+    def __init__(
+        self, n_averaged: int, shape: tuple[int, int], size: int, *, is_gaussian: bool
+    ) -> None:
+        (n_rows, n_columns), n_stored = shape, n_averaged * size
         self._n_averaged, self.is_gaussian = n_averaged, is_gaussian
         self._n_added = 0
         self._noise_stds: list[float] = []
         # Bases and values of all products side by side, and inner products of the values.
-        self._bases = np.zeros((0, 0))
-        self._values = np.zeros((0, 0))
-        self._gram = np.zeros((0, 0))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no product yet."""
-        return self._n_added == 0
+        self._bases = np.zeros((n_columns, n_stored), order="F")
+        self._values = np.zeros((n_rows, n_stored), order="F")
+        self._gram = np.zeros((n_stored, n_stored))
 
     def add(self, basis: np.ndarray, value: np.ndarray, noise_std: float) -> None:
         """Add a noisy product with a basis; with `n_averaged` products, replace the oldest."""
-        n_rows, size = value.shape
-        if self.is_empty:
-            self._bases = np.zeros((len(basis), self._n_averaged * size), order="F")
-            self._values = np.zeros((n_rows, self._n_averaged * size), order="F")
-            self._gram = np.zeros((self._n_averaged * size,) * 2)
+        size = value.shape[1]
         slot = self._n_added % self._n_averaged
         self._n_added += 1
         # This assignment appends while slots are free, then overwrites the oldest product.

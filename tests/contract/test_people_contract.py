@@ -117,7 +117,7 @@ def test_who_does_not_protect_people_says_so():
         (skdp.DPStreamingFactorizer, {}),
         (skdp.DPContinualFactorizer, {"horizon": 3}),
     ):
-        with pytest.raises(ValueError, match="add up the updates of each person to one"):
+        with pytest.raises(ValueError, match="to protect a person, add up its updates"):
             make(2, **facts, **more).partial_fit(X[:5])
     with pytest.raises(ValueError, match="choose 'auto'"):
         skdp.DPTruncatedSVD(2, privacy_unit="user", solver="alternating").fit(X, users=y)

@@ -19,7 +19,7 @@ def errors(noise_std, rest, seed, size=2):
     axes = np.linalg.qr(random.normal(size=(400, 400)))[0]
     values = np.r_[np.ones(size), rest * random.uniform(0.5, 1, 400 - size)]
     A = (axes * values) @ axes.T
-    products = ProductAverage(N_STEPS, is_gaussian=True)
+    products = ProductAverage(N_STEPS, A.shape, size, is_gaussian=True)
     basis = orthonormal_basis(random.normal(size=(400, size)))
     for _ in range(N_STEPS):
         value = A @ basis + noise_std * random.normal(size=(400, size))

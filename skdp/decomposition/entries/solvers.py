@@ -55,28 +55,21 @@ class NoisyMatrix:
     no noise, unlike the subtraction of released means.
     """
 
-    # Whether the matrix is itself a second moment, so that no eigenvalue is negative.
-    is_moment = False
-
     def __init__(self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> None:
         self.spec, self.budget = spec, budget
         self._rows, self._unit = rows, spec.unit
+        n_rows = rows.n_features if spec.unit.is_second_moment else rows.n_rows
+        self.shape = n_rows, rows.n_features
         self.is_pure = budget.cost.is_pure
         # Long rows of a basis are clipped, as the longest one sets the noise; this adds a bias.
-        may_cut = budget.is_private and spec.unit.follows_rows and spec.coherence_bound is None
-        self._cut = (PURE_CUT if self.is_pure else BASIS_CUT) if may_cut else None
-        self.is_cut = self._cut is not None
+        is_bounded = spec.coherence_bound is not None
+        self.is_cut = budget.is_private and spec.unit.follows_rows and not is_bounded
         self._is_centered, self.rank = isinstance(spec.center, str), rank_of(spec)
         # The public matrix is the first factor times the transposed second factor.
         center = np.zeros((self.shape[1], 0))
         if isinstance(spec.center, np.ndarray):
             center = spec.center[:, None]
         self._public = np.ones((self.shape[0], center.shape[1])), center
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the matrix."""
-        return self._rows.n_rows, self._rows.n_features
 
     def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
         """Return this matrix minus a public ``left @ right.T``, with the same sensitivities."""
@@ -195,9 +188,10 @@ class NoisyMatrix:
         Noise counts relative to the signal plus the least noise, so that a weak signal does not
         decide alone. `change_of` computes the sensitivity from the row norms of the basis.
         """
-        if self._cut is None:
+        if not self.is_cut:
             return basis
-        cut, least_loss, first_noise, best = self._cut, math.inf, 0.0, None
+        cut, least_loss = PURE_CUT if self.is_pure else BASIS_CUT, math.inf
+        first_noise, best = 0.0, None
         while True:
             shortened = clip_rows(basis.copy(), self._norm_at(cut, basis))
             if signal is None:
@@ -239,17 +233,6 @@ class NoisyMatrix:
 
 class NoisyMoment(NoisyMatrix):
     """The second moment of private rows, from which noisy products are released."""
-
-    is_moment = True
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the matrix, square."""
-        return self._rows.n_features, self._rows.n_features
-
-    def with_noise(self, release: Release) -> Released:
-        """Release the second moment with noise, as Analyze Gauss does for rows."""
-        return self.budget.release(release, *self._rows.gram())
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
         product, rounding, _ = self._rows.normal_product(basis, np.asarray)
@@ -323,9 +306,11 @@ def rotated(matrix: NoisyMatrix, bases: Bases, release: Release) -> Factors:
     :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
     """
     core, n_components = matrix.core(release, bases.left, bases.right), matrix.rank
+    is_moment = matrix.spec.unit.is_second_moment
     if matrix.spec.is_symmetric:
         eigenvalues, turn = np.linalg.eigh(core.value)
-        if matrix.is_moment:
+        if is_moment:
+            # Negative eigenvalues of a second moment are noise.
             eigenvalues = np.maximum(eigenvalues, 0.0)
         order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
         eigenvalues, right_turn = eigenvalues[order], turn[:, order]
@@ -343,8 +328,7 @@ def rotated(matrix: NoisyMatrix, bases: Bases, release: Release) -> Factors:
     stands_out &= singular_values >= least
     fit = FixedRank(bases.left @ left_turn, singular_values, bases.right @ right_turn)
     n_above_noise = min(bases.n_above_noise, int(np.sum(stands_out)))
-    power = 1 if matrix.is_moment else 2
-    factors = Factors.of_fit(fit, core.noise_std, n_above_noise, power)
+    factors = Factors.of_fit(fit, core.noise_std, n_above_noise, power=1 if is_moment else 2)
     return replace(factors, failed=bases.failed)
 
 
@@ -380,7 +364,10 @@ def iterate(matrix: NoisyMatrix, steps: Sequence[tuple[Release, ...]]) -> Bases:
     left = [spectrum.random_basis(matrix.shape[0], size, generator)] if n_sides == 2 else []
     bases = [matrix.first_basis(size), *left]
     n_averaged = min(N_AVERAGED if matrix.spec.averages else 1, len(steps))
-    products = [ProductAverage(n_averaged, is_gaussian=not matrix.is_pure) for _ in bases]
+    products = [
+        ProductAverage(n_averaged, shape, size, is_gaussian=not matrix.is_pure)
+        for shape in (matrix.shape, matrix.shape[::-1])[:n_sides]
+    ]
     releases, failed, signal = list(chain.from_iterable(steps)), False, None
     for number, release in enumerate(releases):
         side, other = number % n_sides, (number + 1) % n_sides
@@ -393,7 +380,8 @@ def iterate(matrix: NoisyMatrix, steps: Sequence[tuple[Release, ...]]) -> Bases:
         shrink = matrix.is_cut or (n_sides == 1 and release is releases[-1])
         bases[other] = next_basis(products[side], bases[side], shrink=shrink)
         signal = matrix.signal(products[side], bases[side])
-    if products[-1].is_empty:
+    if failed and number < n_sides:
+        # The last side has no product.
         return Bases(bases[-1], bases[0], 0, failed, np.zeros((size, size)))
     if n_sides == 2:
         # Now each basis uses all products with bases of the other side.
@@ -451,18 +439,17 @@ def solve_input(matrix: NoisyMatrix, entries: Release) -> Factors:
     return Factors.of_fit(fit.with_values(cleaned), noise_std, int(np.sum(stands_out)))
 
 
-def solve_moment(matrix: NoisyMatrix, moment: Release) -> Factors:
+def solve_moment(spec: EntriesSpec, moment: Release, rows: Rows, budget: PrivacyBudget) -> Factors:
     """Decompose the noisy second moment: time O(nnz n + n^3), memory O(n^2)."""
-    n_components = matrix.rank
-    factors = decompose(*matrix.with_noise(moment), n_components=n_components)
+    n_components, n = rank_of(spec), rows.n_features
+    factors = decompose(*budget.release(moment, *rows.gram()), n_components=n_components)
     assert factors.noisy is not None
-    n, noise_std = matrix.shape[1], factors.off_diagonal_std
+    noise_std = factors.off_diagonal_std
     # The largest eigenvalue of symmetric noise varies more than the norm of asymmetric noise.
     floor = spectrum.noise_edge(noise_std, n) + spectrum.TRACY_WIDOM * noise_std * n ** (-1 / 6)
     stands_out = factors.noisy[:n_components] > floor
-    stands_out &= denoising.are_mostly_signal(
-        factors.eigenvalues[:n_components], noise_std, matrix.shape
-    )
+    eigenvalues = factors.eigenvalues[:n_components]
+    stands_out &= denoising.are_mostly_signal(eigenvalues, noise_std, (n, n))
     return replace(factors, n_above_noise=int(np.sum(stands_out)))
 
 
@@ -497,8 +484,10 @@ def solve_entries(
         factors = solve_deflation(matrix, solver)
     elif isinstance(solver, IterationReleases):
         factors = rotated(matrix, iterate(matrix, solver.products), solver.core)
+    elif is_moment:
+        factors = solve_moment(spec, solver, rows, budget)
     else:
-        factors = (solve_moment if is_moment else solve_input)(matrix, solver)
+        factors = solve_input(matrix, solver)
     return replace(
         factors,
         left=factors.left if unit.has_left_factors else None,

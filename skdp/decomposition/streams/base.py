@@ -501,15 +501,10 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     def _resolved_unit(self) -> sketches.StreamUnit:
         given = self.privacy_unit
-        if isinstance(given, str) and given == "user":
-            raise ValueError(
-                f"privacy_unit='user' is not for {type(self).__name__}: add up the updates of each "
-                "person to one update, and pass privacy_unit=skdp.units.Update(bound=1.0)."
-            )
         if not isinstance(given, units.Unit):
             raise ValueError(
                 f"privacy_unit={shown(given)} must be an object of skdp.units, such as "
-                "privacy_unit=skdp.units.Update(bound=1.0)."
+                "skdp.units.Update(bound=1.0); to protect a person, add up its updates to one."
             )
         unit = units.supported_unit(
             given, self.adjacency, float(self.epsilon), self._units, type(self).__name__
