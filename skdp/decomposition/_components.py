@@ -297,12 +297,10 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         self._set_components(factors.leading(n_components), leading, total, dtype)
         if isinstance(spec, RowsSpec) and spec.prior is not None:
             self.prior_weight_ = factors.prior_weight
-        if isinstance(spec, RowsSpec) and spec.solver == "covariance":
-            assert factors.eigenvalue_errors is not None
-            assert factors.angles is not None
-            errors = factors.eigenvalue_errors[:n_components] / degrees_of_freedom
-            self.explained_variance_std_error_ = in_dtype(errors, dtype)
-            self.components_noise_angle_ = in_dtype(factors.angles[:n_components], dtype)
+        if isinstance(spec, RowsSpec) and factors.noise_errors is not None:
+            errors, angles = (each[:n_components] for each in factors.noise_errors)
+            self.explained_variance_std_error_ = in_dtype(errors / degrees_of_freedom, dtype)
+            self.components_noise_angle_ = in_dtype(angles, dtype)
         return wanted
 
     @property

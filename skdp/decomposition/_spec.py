@@ -41,10 +41,9 @@ class Factors:
     # variance of the noise in a singular value.
     eigenvalue_noise: float
     n_above_noise: int  # number of components that stand out from the noise
-    # The next four are set only if a whole second moment was released. Noise turns a component by
-    # more than its angle with a probability of 5%.
-    eigenvalue_errors: np.ndarray | None = None  # standard errors due to noise
-    angles: np.ndarray | None = None
+    # The next three are set only if a whole second moment was released. First, standard errors of
+    # eigenvalues due to noise, and angles by which noise turns components, exceeded 5% of the time.
+    noise_errors: tuple[np.ndarray, np.ndarray] | None = None
     noisy: np.ndarray | None = None  # second moments along the components, with noise
     off_diagonal_std: float = 0.0  # of the noise in an entry off the diagonal of the moment
     # Left singular vectors, of shape (n_rows, n_eigenvalues), if they may be published.

@@ -66,9 +66,9 @@ def test_nominal_95_percent_is_about_95(signal, n_features):
         noise = generator.normal(size=(n_features, n_features)) * tau / np.sqrt(2)
         found = decompose(np.diag(exact) + noise + noise.T, np.sqrt(2) * tau)
         n = min(found.n_above_noise, 3)
-        within += [*(np.abs(found.eigenvalues - exact)[:n] <= 1.96 * found.eigenvalue_errors[:n])]
+        within += [*(np.abs(found.eigenvalues - exact)[:n] <= 1.96 * found.noise_errors[0][:n])]
         cosines = np.abs(np.diag(found.components)[:n])
-        turned += [*(np.arccos(np.minimum(cosines, 1)) <= found.angles[:n])]
+        turned += [*(np.arccos(np.minimum(cosines, 1)) <= found.noise_errors[1][:n])]
     assert len(within) > 590
     for holds in (within, turned):
         assert 0.89 <= np.mean(holds) <= 0.995

@@ -141,7 +141,10 @@ def test_angles_and_errors_hold_where_scales_are_corrected():
             cosine = min(abs(vectors[:, -1 - j] @ found.components[j]), 1.0)
             error = abs(values[-1 - j] - found.eigenvalues[j])
             within.append(
-                (np.arccos(cosine) <= found.angles[j], error <= 1.96 * found.eigenvalue_errors[j])
+                (
+                    np.arccos(cosine) <= found.noise_errors[1][j],
+                    error <= 1.96 * found.noise_errors[0][j],
+                )
             )
     # Of 95%.
     assert (np.mean(within, axis=0) > 0.84).all()

@@ -76,12 +76,13 @@ def decompose_scaled(
     units, factor = np.outer(scales, scales), float(np.mean(scales**-2.0))
     arguments = noise_std * factor, n_components, center_error * factor
     factors = decompose(noisy / units, *arguments, smoothed=raised / units)
-    assert factors.angles is not None
+    assert factors.noise_errors is not None
+    errors, angles = factors.noise_errors
     # These angles hold for loadings of equal size. If squared loadings follow the noise variances
     # of the columns, angles are larger by the root of `unevenness`; the fourth root lies between.
     unevenness = float(np.mean(scales**-4.0)) / factor**2
-    angles = np.minimum(factors.angles * unevenness**0.25, np.pi / 2)
-    return replace(factors, scales=scales, angles=angles)
+    angles = np.minimum(angles * unevenness**0.25, np.pi / 2)
+    return replace(factors, scales=scales, noise_errors=(errors, angles))
 
 
 # Number of standard deviations by which the length of the error of a mean rarely exceeds its
@@ -131,15 +132,13 @@ def decompose(
     if 2 * added > edge:
         # In another order of operations, the square of the edge might overflow.
         edge = added + edge / (4 * added) * edge
-    errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
         components=vectors.T,
         eigenvalues=descending(cleaned),
         total=float(max(second_moments.sum() - len(noisy) * center_error, 0.0)),
         eigenvalue_noise=noise_std,
         n_above_noise=int(np.sum(second_moments > edge)),
-        eigenvalue_errors=errors,
-        angles=angles,
+        noise_errors=noise_errors(in_order, off_diagonal_std, edge),
         noisy=second_moments,
         off_diagonal_std=off_diagonal_std,
     )

@@ -22,9 +22,6 @@ from skdp.linalg.norms import quantile_from_counts, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 
-#: A function that returns factors, given a released second moment and its noise std.
-Decomposition = Callable[..., Factors]
-
 # ------------------------------
 # A released mean of rows, which guides the search for the first component.
 
@@ -246,14 +243,14 @@ def solve_clipped(
     plan: rows_plan.SolverReleases,
     rows: Rows,
     budget: PrivacyBudget,
-    decomposition: Decomposition = decompose,
+    decomposition: Callable[..., Factors] = decompose,
 ) -> Factors:
     """Run the planned solver on clipped rows: a power iteration, or a released second moment.
 
     The second moment takes time O(n d^2 + d^3) and memory O(d^2). This is Analyze Gauss (C. Dwork,
     K. Talwar, A. Thakurta, L. Zhang, 2014, :doi:`10.1145/2591796.2591883`), with noise that is
-    isotropic in the Frobenius inner product. `decomposition` computes the factors, which is free
-    post-processing.
+    isotropic in the Frobenius inner product. `decomposition` computes the factors from the
+    released moment and its noise std, which is free post-processing.
     """
     if isinstance(plan, rows_plan.PowerReleases):
         return solve_power(rows, plan, budget, is_exact=spec.is_exact)

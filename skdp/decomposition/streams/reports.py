@@ -6,7 +6,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import svd
 from sklearn.utils._param_validation import Interval
 
 from skdp._estimator import BudgetMixin
@@ -14,6 +13,7 @@ from skdp._validation import AT_LEAST_ONE, FINITE_BOUND, check_numbers, with_par
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.exceptions import counted, shown, warn_of_privacy
 from skdp.linalg.denoising import debiased, shrunk
+from skdp.linalg.matrices import truncate
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.plan import PrivacyCost
@@ -182,9 +182,9 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         with np.errstate(all="ignore"):
             longest = self.row_norm + noise_std * (math.sqrt(n_features) + _LONGEST)
             values = clip_rows(values, longest) if noise_std else values
-        left, lengths, right = svd(values, full_matrices=False)
-        left, lengths, right = left[:, :n_components], lengths[:n_components], right[:n_components]
-        lengths = shrunk(debiased(lengths, noise_std, values.shape), noise_std, values.shape)
+        fit = truncate(values, n_components)
+        lengths = debiased(fit.values, noise_std, values.shape)
+        lengths = shrunk(lengths, noise_std, values.shape)
         if noise_std and (n_visible := int((lengths > 0).sum())) < n_components:
             warn_of_privacy(
                 f"Only {n_visible} of {counted(n_components, 'component')} stand out from the "
@@ -193,7 +193,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         # A row of zeros gives the record of a report, which does not depend on the row.
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
-        return LowRankFactors._of(left, lengths, right, budget.spent())
+        return LowRankFactors._of(fit.left, lengths, fit.right.T, budget.spent())
 
     def _check_size(self, cure: str, values: np.ndarray, n_axes: int) -> None:
         if values.ndim != n_axes or values.shape[-1] != self.n_features:
