@@ -275,7 +275,6 @@ _KNOWN = re.compile("|".join(_TEXTS))
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
-    "dim 3, while dim <= 2 is required by DPS": " Behind it pass matrix_shape=X.shape[1:].",
     "Complex data": f" {containers.CURES['complex numbers']}",
     "an invalid document": f" {containers.GAPS_OF_TEXTS}",
     "does not contain any": " Pass a row of one record, too, as X.reshape(1, -1).",
@@ -573,11 +572,6 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
 
     Other rows and their targets are returned unchanged; targets in another order are refused.
     """
-    if isinstance(X, list) and any(map(containers.is_collection, X)):
-        raise ValueError(
-            "A list of parts of dask has no lengths, which a fit makes public: pass "
-            "dask.array.concatenate([dask.array.from_delayed(part, shape, dtype), ...])."
-        )
     if not containers.is_collection(X):
         containers.refuse_other_order(X, y=y)
         return X, y

@@ -111,13 +111,13 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Sensitivity of Z' A Z for a symmetric A."""
         return self.core(norms, norms)
 
-    @abstractmethod
     def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
         """Sensitivity of the column means, in the 1-norm if `is_laplace`, else in the 2-norm."""
+        return math.inf
 
-    @abstractmethod
     def squares(self, point: np.ndarray) -> float:
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
+        return math.inf
 
     def row_errors(self, n_rows: int) -> float:
         """Bound how far the rounding of A Z differs if a unit changes, in errors of one row."""
@@ -613,6 +613,7 @@ class ResolvedChange(MatrixUnit):
 
     remedy: ClassVar[str] = "a larger epsilon or, for a large X, a smaller largest of the unit"
     has_left_factors: ClassVar[bool] = True
+    # The promise bounds neither the means nor the sum of squares, so that neither is released.
     has_totals: ClassVar[bool] = False
 
     size: float
@@ -643,13 +644,6 @@ class ResolvedChange(MatrixUnit):
         """Sensitivity of the matrix itself, which is rounded after the promise was made."""
         rounding = UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
         return super().whole(shape) + 2 * rounding
-
-    # The promise bounds neither statistic, so that neither is released: `has_totals` is False.
-    def mean(self, n_rows: int, *, is_laplace: bool = False) -> float:
-        return math.inf
-
-    def squares(self, point: np.ndarray) -> float:
-        return math.inf
 
 
 @dataclass(frozen=True)

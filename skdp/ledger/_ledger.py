@@ -435,14 +435,6 @@ class PrivacyLedger:
     def __sklearn_clone__(self) -> "PrivacyLedger":
         return self
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PrivacyLedger):
-            return NotImplemented
-        return (self.path, self._uuid) == (other.path, other._uuid)
-
-    def __hash__(self) -> int:
-        return hash((self.path, self._uuid))
-
     def __repr__(self) -> str:
         note = "" if self.note is None else f", note={self.note!r}"
         return f"PrivacyLedger({self.path!r}{note})"

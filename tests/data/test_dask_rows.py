@@ -103,11 +103,6 @@ REFUSED = {
         "array or a data frame of dask",
         lambda X: da.from_delayed(X, (100, 3), float),
     ),
-    "delayed parts": (
-        lambda: [dask.delayed(np.ones)((100, 3))] * 2,
-        r"concatenate\(\[dask\.array\.from_delayed",
-        lambda X: da.concatenate([da.from_delayed(one, (100, 3), float) for one in X]),
-    ),
 }
 
 

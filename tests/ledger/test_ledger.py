@@ -170,8 +170,7 @@ def test_another_file_in_its_place_is_refused(tmp_path, ledger):
 def test_copies_mean_the_same_file_and_open_nothing(ledger):
     assert clone(ledger) is ledger
     for one in (copy.deepcopy(ledger), pickle.loads(pickle.dumps(ledger))):
-        assert one == ledger
-        assert hash(one) == hash(ledger)
+        assert (one.path, one.note) == (ledger.path, ledger.note)
     pickled = pickle.dumps(ledger)
     ledger.charge(a_fit(1.0))
     assert len(pickle.loads(pickled).entries()) == 1
@@ -286,7 +285,6 @@ def test_entries_carry_notes(ledger):
     assert notes == [None, "for the report", "another\n1 2030-01-01  forged", ""]
     assert ledger.report().splitlines()[-3].endswith("DPPCA.fit, 9 rows (for the report)")
     assert len(ledger.report().splitlines()) == 7
-    assert noted == ledger
     assert repr(noted) == f"PrivacyLedger({ledger.path!r}, note='for the report')"
     ledger.verify()
     for wrong in (lambda: ledger.charge(a_fit(0.1), note=3), lambda: PrivacyLedger("x", note=b"")):
