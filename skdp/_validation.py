@@ -448,7 +448,7 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
         )
     if y is not None:
         raise ValueError(
-            f"{estimator_name} takes y from rows in parts, which have one: leave out this y."
+            f"{estimator_name} takes y from rows in parts, which have one: leave out the y."
         )
     return X.y
 

@@ -276,8 +276,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
         if size > largest:
             raise BudgetError(
                 f"The budget is too small: release {name!r} has {size} numbers, and its share of "
-                f"{share:.3g} hides the rounding of {math.floor(largest)}. Pass fewer columns, by "
-                "n_features of a HashingVectorizer, or components, or a larger epsilon or delta."
+                f"{share:.3g} hides the rounding of at most {math.floor(largest)}. Pass fewer "
+                "columns (n_features of a HashingVectorizer), or components, or a larger epsilon."
             )
 
     def noise_std(

@@ -430,7 +430,7 @@ make_dp_pipeline(SCALER, BY_NAME, CLASSIFIER).fit(NUMBERS, Y)
 make_dp_pipeline(FrozenEstimator(StandardScaler()), CLASSIFIER).fit(X, Y)
     ^Step 'frozenestimator': fit the estimator in a FrozenEstimator to public rows first
 make_dp_pipeline(HashingVectorizer(), CLASSIFIER).fit(TEXTS, Y)
-    Pass fewer columns, by n_features of a HashingVectorizer
+    Pass fewer columns \(n_features of a HashingVectorizer\)
 DPPersonalizedRegressor(1).fit(X, X[:, 0]).head(X[0], X[0, 0])
     expecting 3 features\. Pass a row of one record, too, as X\.reshape\(1, -1\)
 STREAM.update([0.0, 1.0], [0, 1], [1.0, 1.0])

@@ -175,7 +175,7 @@ def test_targets_are_those_of_the_parts(kind):
     rows, model = in_parts(X, Y, CUTS), private(kind)
     assert private(kind).fit(X, rows.y).score(X, rows.y) == private(kind).fit(X, Y).score(X, Y)
     for data, error in (
-        ((rows, Y), "leave out the y of this method"),
+        ((rows, Y), "leave out the y"),
         ((in_parts(X, None, CUTS),), r"pass y to RowBlocks\.from_partitions"),
     ):
         for read in (model.fit, private(kind).fit(X, Y).score):
