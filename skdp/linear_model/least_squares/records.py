@@ -258,7 +258,14 @@ def release_agreement(
     coef, intercept = spec.prior
     slopes, constant = coef, intercept
     if scaling is not None:
-        coef, intercept, slopes, constant = _on_scaled_rows(coef, intercept, scaling)
+        # The coefficient of a feature that the fit leaves out becomes 0: instead, the intercept
+        # includes what this feature predicts at its center.
+        is_used = scaling.multiplier > 0
+        center = np.zeros(len(coef)) if scaling.center is None else scaling.center
+        intercept += float(center @ np.where(is_used, 0.0, coef))
+        coef, slopes = np.where(is_used, coef, 0.0), np.zeros(scaling.n_columns)
+        slopes[: len(coef)] = coef / np.where(is_used, scaling.multiplier, 1.0)
+        constant = intercept + float(coef @ center)
     # If the scale of the responses is a guess, and the prior's predictions have a larger scale, the
     # larger one becomes the unit of the responses: `ratio` times the guess.
     with np.errstate(all="ignore"):
@@ -308,22 +315,6 @@ def release_agreement(
     whole = weight * coef if scaling is None else None
     unexplained = Targets.of(view.map_rows(_unexplained))
     return PriorPart(scale, unexplained, weight * coef, weight, whole, ends)
-
-
-def _on_scaled_rows(
-    coef: np.ndarray, intercept: float, scaling: Scaling
-) -> tuple[np.ndarray, float, np.ndarray, float]:
-    """Return the coefficients and the intercept of a prior for raw rows, then for scaled rows.
-
-    The coefficient of a feature that the fit leaves out becomes 0: instead, the intercept includes
-    what this feature predicts at its center.
-    """
-    is_used = scaling.multiplier > 0
-    center = np.zeros(len(coef)) if scaling.center is None else scaling.center
-    intercept += float(center @ np.where(is_used, 0.0, coef))
-    coef, slopes = np.where(is_used, coef, 0.0), np.zeros(scaling.n_columns)
-    slopes[: len(coef)] = coef / np.where(is_used, scaling.multiplier, 1.0)
-    return coef, intercept, slopes, intercept + float(coef @ center)
 
 
 def weight_of(product: float, square: float, noise_std: float) -> float:

@@ -385,15 +385,20 @@ def descend(
     largest = clipping.usual_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips, level = largest < NO_CLIPPING, largest
-    # Without clipping, the curvature of the loss on whitened rows is 1, and a step of length 1
-    # leads to least squares. Clipping multiplies the curvature by about the quantile.
-    lengths = _LengthsForRows(dimension, least_curvature, _STEP / quantile if clips else 1.0)
+    # For rows of features: the largest known curvature of the unclipped loss, and the length of a
+    # full step. Without clipping, the curvature of the loss on whitened rows is 1, and a step of
+    # length 1 leads to least squares. Clipping multiplies the curvature by about the quantile.
+    steepest, full_length, length = 1.0, _STEP / quantile if clips else 1.0, 0.0
     gradients, curvatures, moves = list[_Gradient](), list[float](), list[float]()
     for releases in plan:
         gradient = _release_gradient(releases, clipping, point, offset, level, budget)
         gradients.append(gradient)
         if min(point.shape) == 1:
-            length, decay = lengths.next_length(gradient)
+            if len(gradients) > 1:
+                between = _curvature_between(gradients[-2], gradient, length, dimension)
+                steepest = max(steepest, between)
+            length = min(full_length, 1 / gradient.flattening) / steepest
+            decay = 1 - _STEP * least_curvature / steepest
         else:
             curvature = clipping.curvature(releases.curvature, gradient, level, budget)
             curvatures.append(curvature)
@@ -426,48 +431,28 @@ def descend(
     return replace(estimate, warnings=warnings)
 
 
-@dataclass
-class _LengthsForRows:
-    """Lengths of steps for rows of features, from differences of released gradients.
+def _curvature_between(
+    before: _Gradient, gradient: _Gradient, length: float, dimension: int
+) -> float:
+    """Return a lower bound of the curvature of the unclipped loss along a step of this length.
 
-    A length is inverse to the largest known curvature of the clipped loss.
+    The curvature is 1 for independent features of variance 1, and larger along some direction for
+    correlated features. It follows from the difference of two released gradients, less twice the
+    standard deviation of its noise.
     """
-
-    dimension: int
-    least_curvature: float
-    full_length: float
-    before: _Gradient | None = None
-    length: float = 0.0
-    steepest: float = 1.0
-
-    def next_length(self, gradient: _Gradient) -> tuple[float, float]:
-        """Return the length of a step, and the factor of the noise of earlier steps."""
-        if self.before is not None:
-            self.steepest = max(self.steepest, self._curvature_between(self.before, gradient))
-        self.before = gradient
-        self.length = min(self.full_length, 1 / gradient.flattening) / self.steepest
-        return self.length, 1 - _STEP * self.least_curvature / self.steepest
-
-    def _curvature_between(self, before: _Gradient, gradient: _Gradient) -> float:
-        """Return a lower bound of the curvature of the unclipped loss along the last step.
-
-        The curvature is 1 for independent features of variance 1, and larger along some direction
-        for correlated features. It follows from the difference of two released gradients, less
-        twice the standard deviation of its noise.
-        """
-        step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
-        squares = step.inner(step) + shift * shift
-        if not squares > 0:
-            return 0.0
-        change = step.inner(gradient.direction) - step.inner(before.direction)
-        change += shift * (gradient.slope - before.slope)
-        # The noise of the earlier gradient is in the last step and in the difference: its mean
-        # product is subtracted, and its standard deviation is part of the error.
-        common = self.length * np.square(before.noise_std)
-        error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
-        error += common * math.sqrt(2 * self.dimension)
-        flattening = (gradient.flattening + before.flattening) / 2
-        return float((change - common * self.dimension - 2 * error) / (squares * flattening))
+    step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
+    squares = step.inner(step) + shift * shift
+    if not squares > 0:
+        return 0.0
+    change = step.inner(gradient.direction) - step.inner(before.direction)
+    change += shift * (gradient.slope - before.slope)
+    # The noise of the earlier gradient is in the last step and in the difference: its mean product
+    # is subtracted, and its standard deviation is part of the error.
+    common = length * np.square(before.noise_std)
+    error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
+    error += common * math.sqrt(2 * dimension)
+    flattening = (gradient.flattening + before.flattening) / 2
+    return float((change - common * dimension - 2 * error) / (squares * flattening))
 
 
 def _release_gradient(

@@ -217,11 +217,10 @@ def release_spread(
     """
     # A histogram, as noise in it matters only in bins that are nearly empty. A search in unknown
     # units would need many counts, all of which would have to be right.
-    released, noise_std = budget.release(plan, counts[np.newaxis])
+    (released,), noise_std = budget.release(plan, counts[np.newaxis]).mean(n_units)
     # The edge is high, as one empty bin of large sizes that noise fills would decide the result.
-    noise_std /= n_units
     edge = noise_std * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
-    fractions = _visible_bins(released[0] / n_units, edge, noise_std)
+    fractions = _visible_bins(released, edge, noise_std)
     largest = int(np.flatnonzero(fractions).max(initial=0))
     # The first bin has zeros, such as centered constants, so it must give no warning.
     top = POWERS[[max(largest, 1)]]
