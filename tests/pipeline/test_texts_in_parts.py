@@ -171,5 +171,5 @@ def test_lists_are_of_all_columns_of_texts_or_of_none(paths):
     file = paths / f"{N}.parquet"
     with pytest.raises(ValueError, match="categories must have all columns of texts"):
         RowBlocks.from_parquet(file, FEATURES, categories={"town": ["Riga"]})
-    with pytest.raises(ValueError, match=r"or columns=\['town', \.\.\.\] for a ColumnTransformer"):
+    with pytest.raises(ValueError, match=r"or columns=\['town', \.\.\.\] to encode"):
         RowBlocks.from_parquet(file, y="label")
