@@ -275,6 +275,11 @@ _KNOWN = re.compile("|".join(_TEXTS))
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
+    "dim 3, while dim <= 2 is required by DPS": " Behind it pass matrix_shape=X.shape[1:].",
+    **dict.fromkeys(
+        ("3 is required by DPTrace", ". DPTrace"),  # the second one is of scikit-learn 1.6
+        " Then pass matrix_shape=(d1, d2), too; or a 3-D X, with a matrix of each record.",
+    ),
     "Complex data": f" {containers.CURES['complex numbers']}",
     "an invalid document": f" {containers.GAPS_OF_TEXTS}",
     "does not contain any": " Pass a row of one record, too, as X.reshape(1, -1).",
@@ -351,6 +356,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         kind = TypeError if isinstance(error, TypeError) else kind
         # A period is added, except after a list of names, one per line.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
+        message = message.replace("2 is required by DPTrace", "3 is required by DPTrace")
         # The text may have some hints already, if another check has added them.
         hints = [hint for sign, hint in _HINTS.items() if sign in message]
         message += "".join(hint for hint in hints if hint not in message)

@@ -172,7 +172,7 @@ SCALER.fit(X + 1j)
 SCALER.fit(X.astype(str).astype(object) + "y")
     Columns 0, 1, 2 hold texts.* X\.drop\(columns=\[0, 1, 2\]\).* Do this to pandas\.DataFrame\(X\)
 DPTraceClassifier(classes=["no", "yes"]).fit(X[..., None, None], Y)
-    dim 4.* DPTraceClassifier\. .*numpy\.reshape\(X, \(len\(X\), -1\)\)
+    dim 4.* DPTraceClassifier.*reshape.* Then pass matrix_shape=
 OF_USERS.fit(NUMBERS, users="town")
     users must be 1-D, with an id for each row .* got str: pass .* users=X\['user_id'\]
 cross_val_score(OF_USERS, X, Y, error_score="raise", scoring=lambda *_: 0)
