@@ -241,9 +241,9 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
     what `predict` and `score` return, noise-free functions of the rows passed in; and the running
     time. No assumption about the data is made.
 
-    After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 5`` times: for
-    units, a norm, a mean, covariances, residuals, twice a step; six times more far from 0, and with
-    ``privacy_unit="response"`` ``3 * n_iter + 8`` times; once more for a start. Rows of
+    After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 4`` times: for a
+    norm, a mean, covariances, residuals, twice a step; five times more if matrices are far from 0,
+    and with ``privacy_unit="response"`` ``3 * n_iter + 8`` times; once more for a start. Rows of
     features are read once a step, and up to six times more for scales. Rows in parts are matrices
     of `matrix_shape`; sparse parts need several columns in that shape, or at most 64 features.
 

@@ -61,8 +61,8 @@ def readings(estimator, kind, n, *data, **groups):
 @pytest.mark.parametrize(
     ("container", "unit", "n_readings"),
     [
-        # Norms of rows and columns, of matrices, their mean, covariances, residuals, two a step.
-        ("matrices", "record", 2 * N_ITER + 5),
+        # The norm of the matrices, their mean, covariances, residuals, and two a step.
+        ("matrices", "record", 2 * N_ITER + 4),
         ("matrices", "response", 3 * N_ITER + 8),
         ("rank one", "record", 2 * N_ITER + 3),
         ("rank one", "response", 3 * N_ITER + 4),

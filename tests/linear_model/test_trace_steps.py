@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,9 +11,7 @@ from told import warned_by
 
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.datasets import make_trace_regression
-from skdp.linear_model.low_rank import fit as fits
 from skdp.linear_model.low_rank.descent import RecordClipping
-from skdp.linear_model.low_rank.records import release_units
 from skdp.testing._recording import fit_with, record, scripted_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -133,44 +130,6 @@ def test_more_means_are_released_only_of_matrices_far_from_zero():
         means = [one for one in spent.releases if one.name.startswith("matrix mean")]
         assert len(means) == n_means
         assert sum(one.share for one in spent.releases) == pytest.approx(1)
-
-
-UNITS = np.array([1.0, 1e4, 0.01, 100, 1, 1])
-
-
-@pytest.mark.covered(at_most=2)
-@pytest.mark.parametrize("offset", [0, 20])
-@pytest.mark.parametrize("units", [UNITS, UNITS[:, np.newaxis], np.outer(UNITS, UNITS[::-1])])
-def test_rows_and_columns_may_be_in_unlike_units(units, offset):
-    generator = np.random.default_rng(0)
-    X, M = generator.normal(size=(4000, 6, 6)), np.outer(*generator.normal(size=(2, 6)))
-    y = np.einsum("nij,ij->n", X, M)
-    X = (X + offset * generator.normal(size=(6, 6))) * units
-    model = DPTraceRegressor(epsilon=4.0, random_state=SECRET).fit(X, y + 1000)
-    assert model.score(X, y + 1000) > 0.99
-    np.testing.assert_allclose(model.coef_ * units, M, atol=0.1 * np.abs(M).max())
-
-
-def units_of(X, epsilon=4.0):
-    """Return the released multipliers of the rows and columns of X."""
-    found = []
-    with patch.object(fits.trace_records, "release_units") as released:
-        released.side_effect = lambda *given: found.append(release_units(*given)) or found[-1]
-        model = DPTraceRegressor(epsilon=epsilon, random_state=SECRET, n_iter=1)
-        model.fit(X, np.random.default_rng(1).normal(size=len(X)))
-    return found
-
-
-def test_units_that_are_alike_or_hidden_stay():
-    X = np.random.default_rng(0).normal(size=(2000, 6, 8))
-    assert units_of(X * np.linspace(1, 8, 8)) == [1]
-    # With little budget, norms are not released, as noise would hide them.
-    assert units_of(X * 1e4 ** np.arange(8), epsilon=0.05) == []
-    (units,) = units_of(X * 32.0 ** -np.arange(8))
-    np.testing.assert_array_equal(units, np.tile(32.0 ** np.arange(8), (6, 1)))
-    # A column of zeros has no norm, and is not magnified.
-    X[:, :, 3] = 0
-    assert units_of(X) == [1]
 
 
 def rated(seed=0, n=40_000, shape=(40, 30)):

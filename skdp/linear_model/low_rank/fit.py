@@ -36,7 +36,7 @@ class Transform:
     r"""The map from matrices X to fitted ones, :math:`A\,((X - C) \circ S)\,B`."""
 
     center: np.ndarray | None = None  # C; None for 0
-    multiplier: Any = 1.0  # S: a number, or a matrix of rank one
+    multiplier: Any = 1.0  # S: a number or, for rows of features, one for each entry
     maps: trace_records.Maps = (None, None)  # A and B
     least_variance: float = 1.0  # estimated, of fitted matrices along any direction
     are_rare: bool = False  # whether most features have one value in most records
@@ -51,13 +51,16 @@ class Transform:
     def undo(self, estimate: Estimate) -> Estimate:
         """Return the estimate with coefficients and intercept for the matrices as passed to fit."""
         point = estimate.point
-        # As A and B are symmetric, coefficients M of A Z B are coefficients A M B of Z. Scales of
-        # features may be 0.
-        scales, largest = np.atleast_2d(self.multiplier), np.max(self.multiplier) or 1.0
-        sides = scales.max(axis=1, keepdims=True), scales.max(axis=0)[:, np.newaxis] / largest
-        left = _mapped(self.maps[0], point.left) * sides[0]
-        right = _mapped(self.maps[1], point.right) * sides[1]
-        undone, offset = FixedRank(left, point.values, right).orthonormal(), estimate.offset
+        # As A and B are symmetric, coefficients M of A Z B are coefficients A M B of Z.
+        left, right = map(_mapped, self.maps, (point.left, point.right))
+        values = point.values
+        if np.ndim(self.multiplier) == 0:
+            values = values * self.multiplier
+        elif len(right) == 1:  # Matrices are columns, with one multiplier for each entry.
+            left = left * self.multiplier
+        else:
+            right = right * self.multiplier.T
+        undone, offset = FixedRank(left, values, right).orthonormal(), estimate.offset
         if self.center is not None:
             offset -= float(np.vdot(undone.matrix, self.center))
         return replace(estimate, point=undone, offset=offset)
@@ -390,9 +393,6 @@ def _scales(
             "bounds that are known without looking at X.",
         )
         return standardized_by(scales, spec), usual
-    if plan.units is not None:
-        units = trace_records.release_units(plan.units, design, responses, budget)
-        design = replace(design, multiplier=units)
     if plan.first_center is not None:
         return _released_center(plan, design, responses, budget)
     center = None
@@ -404,7 +404,7 @@ def _scales(
         center = trace_records.public_center(design) if spec.is_centered else None
         exact = float(np.median(replace(design, center=center).norms()))
         norm = exact if SCALE_GRID[0] <= exact <= SCALE_GRID[-1] else 1.0
-    return Transform(center, math.sqrt(design.n_entries) / norm * design.multiplier), usual
+    return Transform(center, math.sqrt(design.n_entries) / norm), usual
 
 
 def _released_center(
@@ -419,18 +419,13 @@ def _released_center(
     design = replace(design, center=np.zeros(design.matrix_shape))
     release = partial(trace_records.release_center, responses=responses, budget=budget)
     center, norm = release(plan.first_center, design)
-    size, units = math.sqrt(design.n_entries), design.multiplier
+    size = math.sqrt(design.n_entries)
     if float(np.linalg.norm(center)) <= _FAR * norm:
-        return Transform(center / units if center.any() else None, size / norm * units), usual
-    center = center / units
+        return Transform(center if center.any() else None, size / norm), usual
     for releases in centered.centers:
-        center = center + release(releases, replace(design, center=center))[0] / units
-    design = replace(design, center=center)
-    if centered.units is not None:
-        # Far from 0, the first norms were those of the mean.
-        units = units * trace_records.release_units(centered.units, design, responses, budget)
-    norm = release_norm(centered.matrix_norm, replace(design, multiplier=units), responses, budget)
-    return Transform(center, size / norm * units), centered
+        center = center + release(releases, replace(design, center=center))[0]
+    norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
+    return Transform(center, size / norm), centered
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,6 @@ _GROWTH = 1.2
 # Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
 # largest share of all such histograms. Not studied beyond digits, sensors and independent entries.
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
-# Wanted noise of a count of norms of rows and of columns, as a fraction of the records, the largest
-# share of these counts, and the noise beyond which they are useless.
-# benchmarks/trace_regression/unlike_units.md
-_UNITS_PRECISION, _LARGEST_UNITS_SHARE, _USELESS_UNITS = 0.04, 0.02, 0.06
 # Shares of means of matrices: the first is taken around 0, each further one around the last.
 _MEAN_SHARES = 0.01, 0.02, 0.03  # not studied
 # Shares of the sums of responses by row and column, before the steps, and of residuals, after them.
@@ -86,8 +82,6 @@ class FittedReleases(NamedTuple):
 
     # Further means of matrices; () unless the first mean is far from 0.
     centers: tuple[CenterReleases, ...]
-    # Norms of rows and of columns around the center; None unless matrices are far from 0.
-    units: Release | None
     # The median norm of matrices; None if it is known, or if matrices or covariances are public.
     matrix_norm: Search | None
     # Covariances of rows and of columns; None for a side of length 1.
@@ -114,8 +108,6 @@ class TraceReleases(NamedTuple):
     response_center: tuple[Search, ...]
     # Scales of each feature; None for matrices, and if features or their covariance are public.
     features: ScaleReleases | None
-    # Norms of rows and of columns; None unless matrices are dense, and noise leaves norms visible.
-    units: Release | None
     # The first mean of matrices; None if they are not centered.
     first_center: CenterReleases | None
     # Two `FittedReleases`: for matrices around 0, and for matrices far from 0.
@@ -126,7 +118,6 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
     """Plan all releases in their order."""
     is_private = spec.has_private_scales
     features = _plan_features(spec) if is_private and spec.is_vector else None
-    units = _plan_units(spec, "norms of rows and columns")
     first = _plan_round(spec, 0) if is_private and spec.is_centered else None
     center = descents.plan_center(
         spec,
@@ -135,7 +126,7 @@ def plan_trace(spec: TraceSpec) -> TraceReleases:
         limits=_SHARE_LIMITS,
         useless=_USELESS,
     )
-    before = center, features, units, first
+    before = center, features, first
     has_norm = is_private and features is None and first is None
     branches = [_plan_fit(spec, before, _plan_norm(spec, 0) if has_norm else None)]
     if first is not None:
@@ -154,12 +145,11 @@ def _plan_fit(
     The steps get the share that is left of the budget, also by the releases `before`. The means of
     `centers` refine the first mean.
     """
-    units = _plan_units(spec, "norms around the center") if centers else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
     sides = (0, 1) if spec.has_private_scales else ()
     covariances = tuple(_plan_covariance(side, spec) for side in sides)
     margins, *last = _plan_margins(spec)
-    scales = centers, units, norm, covariances, spread, margins
+    scales = centers, norm, covariances, spread, margins
     start, share = None, left_of(before, scales, last)
     # Shares of the counts of unclipped records, and of the curvatures, for all steps.
     n_steps = spec.n_iter
@@ -205,26 +195,13 @@ def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
     return _plan_powers(spec, name, max(least, min(fine, _SPARE_SHARE)))
 
 
-def _plan_powers(spec: TraceSpec, name: str, share: float, n_histograms: int = 1) -> Release:
-    """Plan histograms of numbers by powers of two; without noise, their sum."""
+def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
+    """Plan a histogram of numbers by powers of two; without noise, their sum."""
     if not spec.cost.is_private:
         unbounded = partial(float, math.inf)
         return spec.cost.release(name, "gaussian", share, unbounded, {}, shape=(1,))
-    change = partial(sensitivity.histograms, n_histograms, spec.unit.adjacency)
-    shape = n_histograms, N_POWERS
+    change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(name, "gaussian", share, change, {}, shape=shape)
-
-
-def _plan_units(spec: TraceSpec, name: str) -> Release | None:
-    """Plan histograms of the norms of rows and of columns, unless noise would hide them."""
-    # Without noise, covariances suffice.
-    if not spec.has_private_scales or not spec.cost.is_private or spec.is_vector:
-        return None
-    size, limits = sum(spec.matrix_shape), (_LEAST_SHARE, _LARGEST_UNITS_SHARE)
-    share = share_for_counts(spec, 2 * size, _UNITS_PRECISION, limits)
-    counts = _plan_powers(spec, name, share, size)
-    is_useful = (counts.noise_std or 0.0) <= _USELESS_UNITS * spec.n_units
-    return counts if spec.is_dense and is_useful else None
 
 
 def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:

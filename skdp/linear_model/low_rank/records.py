@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.matrices import Design, RankOneMatrices, entries_of
+from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import sample_weight_of
 from skdp.data.reduce import map_sum
 from skdp.linalg.matrices import Coordinates, FixedRank, Matrices, project_coordinates
-from skdp.linalg.norms import GridCounts, bin_counts, row_norms
+from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, weighting_to
@@ -293,45 +293,6 @@ def release_norm(
 
     counts = design.map_sum(_counts, len(SCALE_GRID) + 1)
     return budget.quantile(search, GridCounts.of(SCALE_GRID, counts, design.n_records), q=0.5)
-
-
-# Rows, or columns, are scaled if the powers of two of their norms differ by at least this number:
-# covariances serve smaller differences better. benchmarks/trace_regression/unlike_units.md
-_UNLIKE = 5
-
-
-def release_units(
-    plan: Release, design: Design, responses: Targets, budget: PrivacyBudget
-) -> np.ndarray | float:
-    """Release the usual norms of rows and of columns; return multipliers of very unlike ones.
-
-    Each record adds one count to the histogram of each row, and of each column. A factor for each
-    row and one for each column keep the rank of coefficients. Rows or columns whose norms noise
-    hides are scaled as the longest.
-    """
-    n_rows, n_columns = design.matrix_shape
-
-    def _counts(records: slice, matrices: Matrices) -> np.ndarray:
-        values = entries_of(matrices).reshape(-1, n_rows, n_columns)
-        sides = values, values.transpose(0, 2, 1)
-        norms = [row_norms(side.reshape(-1, side.shape[-1])) for side in sides]
-        of_all = np.concatenate([one.reshape(len(values), -1) for one in norms], axis=1)
-        of_all[np.isnan(responses[records])] = np.nan
-        return np.concatenate([count_by_power(one, matrices.sample_weight) for one in of_all.T])
-
-    size = n_rows + n_columns
-    counts = design.map_sum(_counts, size * N_POWERS).reshape(size, N_POWERS)
-    noisy, noise_std = budget.release(plan, counts)
-    # Noise alone hardly ever exceeds this edge. The first bin has zeros.
-    edge = noise_std * (diagonal_limit(noisy.size) + 1)
-    powers, is_visible = noisy[:, 1:].argmax(axis=1), noisy[:, 1:].max(axis=1) > edge
-    factors = []
-    for side in (slice(n_rows), slice(n_rows, None)):
-        below = int(powers[side][is_visible[side]].max(initial=0)) - powers[side]
-        below = np.where(is_visible[side], below, 0)
-        factors.append(2.0 ** (below * (below.max() >= _UNLIKE)))
-    units = np.outer(*factors)
-    return units if np.ptp(units) else 1.0
 
 
 # ------------------------------
