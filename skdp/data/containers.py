@@ -628,15 +628,11 @@ def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
     """Memory-map a file of one array; replace the text of any error but an OSError."""
     (path,) = loader.args
     text = (
-        f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "
-        "it by numpy.save(path, X.astype(float)), or y.astype(str) of texts."
+        f"{path} must be a {n_dimensions}-D array of real numbers of at most 64 bits"
+        f"{', or of strings' * (n_dimensions == 1)}, in a file that numpy.save has written."
     )
     found = with_text(text, loader, OSError)
     is_taken = np.can_cast(found.dtype, np.float64) or (n_dimensions, found.dtype.kind) == (1, "U")
     if found.ndim != n_dimensions or not is_taken:
-        raise ValueError(
-            f"{path} has shape {found.shape} and dtype {found.dtype.type.__name__}, but must be a "
-            f"{n_dimensions}-D array of real numbers of at most 64 bits"
-            f"{', or of strings' * (n_dimensions == 1)}."
-        )
+        raise ValueError(f"{text} Got shape {found.shape}, dtype {found.dtype.type.__name__}.")
     return found

@@ -126,7 +126,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     if getattr(source, "in_pieces", False):
         # The pieces of a block are summed first. So a chain of additions in a leaf is at most as
         # long as the number of its blocks plus the number of pieces of one block.
-        kernel = partial(_sum_pieces, kernel=kernel)
+        of_piece = kernel
+        kernel = on_block(lambda pieces: reduce(_add, starmap(of_piece, pieces), None))
     # The parts of a view, and how to read them, are facts of its source.
     origin, reported = getattr(source, "source", source), OBSERVER.get() or nullcontext
     if pass_over := getattr(origin, "pass_over", None):
@@ -275,10 +276,6 @@ def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) 
 def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
     """Add up all waiting sums, that of the smallest subtree first."""
     return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
-
-
-def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -> Any:
-    return reduce(_add, starmap(kernel, pieces), None)
 
 
 def _joined(value: Any) -> Any:

@@ -26,6 +26,7 @@ from skdp.linalg.norms import (
     LEAST_ROUNDING,
     UNIT_ROUNDOFF,
     GridCounts,
+    as_dense,
     bin_counts,
     centered_sparse_norms,
     never_single,
@@ -141,10 +142,6 @@ class DenseBlock(_BaseBlock):
             rows = np.multiply(rows, weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
 
-    def dense(self) -> np.ndarray:
-        """Return a copy of the centered rows without weights."""
-        return self._rows.copy()
-
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
         """Sum ``|x - p|^2 - |p|^2`` over rows x, for `point` p: entries of 0 add nothing."""
         return np.asarray((self._rows * (self._rows - 2 * point)).sum())
@@ -224,10 +221,6 @@ class SparseBlock(_BaseBlock):
             gram -= cross + cross.T
             gram += (weights @ weights) * np.outer(self._center, self._center)
         return gram
-
-    def dense(self) -> np.ndarray:
-        """Return the raw rows as an array."""
-        return self._rows.toarray()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
         """Sum ``|x - p|^2 - |p|^2`` over rows x, for `point` p: entries of 0 add nothing."""
@@ -477,7 +470,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     def dense(self) -> np.ndarray:
         """Return the raw rows as an array."""
-        return self.map_rows(on_block(methodcaller("dense")))
+        return self.map_rows(on_block(lambda block: as_dense(block.raw))).astype(float, copy=False)
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum ``|x - p|^2 - |p|^2`` over raw rows x, for `point` p: entries of 0 add nothing.

@@ -44,7 +44,7 @@ from skdp.privacy import Plan
 from skdp.privacy.noise import digest_of
 from skdp.privacy.precision import as_python
 from skdp.privacy.shares import ShareLayout, Shares
-from skdp.units import ONE_ROW_EACH, Interaction
+from skdp.units import Interaction
 
 #: A function that sends messages to owners, and returns their answers; both by numbers of owners.
 Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
@@ -304,13 +304,9 @@ def _check_estimator(estimator: Any, unit: str) -> None:
         return
     given = estimator.privacy_unit
     if not (type(given) is Interaction or (isinstance(given, str) and given in ("row", "record"))):
-        hints = {
-            "user": f": {ONE_ROW_EACH}; unit='owner' protects all rows of an owner",
-            "response": ": pass 'record', which protects X, too",
-        }
         raise ValueError(
             "Across owners privacy_unit must be 'row', 'record' for models with y, or "
-            f"Interaction(), got {given!r}{hints.get(given, '') if isinstance(given, str) else ''}."
+            f"Interaction(), got {given!r}. unit='owner' protects all rows of an owner."
         )
     if unit == "owner" and type(given) is Interaction:
         raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")

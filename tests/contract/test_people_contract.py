@@ -110,7 +110,7 @@ def test_who_does_not_protect_people_says_so():
     for users in (None, np.arange(N_PEOPLE)):
         with pytest.raises(ValueError, match="is not for DPLowRankFactorizer: make one row for ea"):
             skdp.DPLowRankFactorizer(2, privacy_unit="user").fit(X, users=users)
-    with pytest.raises(ValueError, match=r"make one row for each person first.*unit='owner'"):
+    with pytest.raises(ValueError, match="unit='owner' protects all rows of an owner"):
         Federation(skdp.DPPCA(2, privacy_unit="user"), n_rows=90, n_features=4, owners=3)
     facts = {"shape": (5, 4), "privacy_unit": "user"}
     for make, more in (

@@ -326,7 +326,12 @@ class Subclass(DPPCA):
     [
         (DPTraceClassifier(), {}, TypeError, "of these, got DPTraceClassifier: other fits"),
         (DPLogisticRegression(), {}, ValueError, "pass classes, a list of all possible labels"),
-        (DPTraceRegressor(privacy_unit="response"), {}, ValueError, "pass 'record', which"),
+        (
+            DPTraceRegressor(privacy_unit="response"),
+            {},
+            ValueError,
+            "must be 'row', 'record' for models with y",
+        ),
         (DPLinearRegression(privacy_unit="user"), {}, ValueError, "unit='owner' protects all rows"),
         (PCA, {"like": np.zeros((1, 6)), "sparse": True}, ValueError, "sparse must be left out"),
         (PCA, {"like": np.zeros((1, 7))}, ValueError, "n_features=., but like has 7 features"),
