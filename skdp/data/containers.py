@@ -629,7 +629,7 @@ def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
     (path,) = loader.args
     text = (
         f"{path} must be a {n_dimensions}-D array of real numbers of at most 64 bits"
-        f"{', or of strings' * (n_dimensions == 1)}, in a file that numpy.save has written."
+        f"{', or of strings' * (n_dimensions == 1)}, as numpy.save(path, X.astype(float)) writes."
     )
     found = with_text(text, loader, OSError)
     is_taken = np.can_cast(found.dtype, np.float64) or (n_dimensions, found.dtype.kind) == (1, "U")
