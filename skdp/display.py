@@ -557,7 +557,8 @@ def score_histogram(
     *steps_before, (_, pca) = fitted_steps(pca)
     if not isinstance(pca, DPPCA | DPTruncatedSVD):
         raise ValueError(
-            f"pca must be a DPPCA, a DPTruncatedSVD, or a pipeline, got {type(pca).__name__}."
+            "pca must be a DPPCA, a DPTruncatedSVD, or a pipeline that ends with one, got "
+            f"{type(pca).__name__}."
         )
     check_is_fitted(pca)
     refuse_blocks(X := checked_container(X), "score_histogram")
@@ -591,7 +592,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
     known = range(len(pca.components_))
     if not are_two or components[0] == components[1] or any(one not in known for one in components):
         raise ValueError(
-            f"components={shown(components)} must be two numbers from 0 to {known[-1]}."
+            f"components={shown(components)} must be two different numbers from 0 to {known[-1]}."
         )
     axes, middle = list(map(int, components)), np.zeros(2)
     if isinstance(pca, DPTruncatedSVD):

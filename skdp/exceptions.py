@@ -133,6 +133,12 @@ INSTEAD = {
     "sample_weight": "Leave it out: each record counts once, and class_weight weighs classes. ",
     "X InteractionTable": "X is an InteractionTable, which has its rows in table.X: pass these.",
     "X RankOneMatrices": "RankOneMatrices are for DPTraceRegressor: pass rows, or fit that.",
+    **dict.fromkeys(
+        ("ledger str", "ledger PosixPath"), f"Pass PrivacyLedger(path), or {NEW_LEDGER}."
+    ),
+    **dict.fromkeys(
+        ("X str", "X PosixPath"), "X is a path: pass its rows, as pandas.read_csv(path) reads them."
+    ),
     "class_weight str": "Pass a dict by labels: counts of labels are private.",
 }
 _ENCODE = (

@@ -182,12 +182,16 @@ def test_a_seed_repeats_the_noise_of_the_same_rows_only():
 BAD = X.copy()
 BAD[3, 1] = np.nan
 REFUSED = {
-    "no model": ((X, X), {}, "pca must be a DPPCA .* ends with one, got a ndarray"),
+    "no model": ((X, X), {}, "pca must be a DPPCA, .* ends with one, got ndarray"),
     "not finite": ((MODELS["pca"], BAD), {}, "Input X contains NaN"),
     "width": ((MODELS["pca"], X[:, :3]), {}, "X has 3 features"),
-    "one component": ((ONE, X), {}, r"two different numbers from 0 to 0, got \(0, 1\)"),
-    "twice": ((MODELS["pca"], X), {"components": (1, 1)}, r"got \(1, 1\)"),
-    "number": ((MODELS["pca"], X), {"components": 1}, "components must be two"),
+    "one component": (
+        (ONE, X),
+        {},
+        r"components=\(0, 1\) must be two different numbers from 0 to 0",
+    ),
+    "twice": ((MODELS["pca"], X), {"components": (1, 1)}, "two different numbers from 0 to 2"),
+    "number": ((MODELS["pca"], X), {"components": 1}, "components=1 must be two"),
     "bins": ((MODELS["pca"], X), {"n_bins": 2}, "n_bins"),
     "delta": ((MODELS["pca"], X), {"delta": 0.0}, "delta"),
     "no classes": ((MODELS["pca"], X), {"groups": GROUPS}, "pass classes, all"),
@@ -239,7 +243,7 @@ def test_a_pipeline_counts_the_rows_that_its_steps_make(users):
     odd = X.copy()
     odd[0] = LARGEST
     assert change(whole, counted(model, odd, users=users)) <= 1 + 1e-9
-    with pytest.raises(ValueError, match="ends with one, got a DPStandardScaler"):
+    with pytest.raises(ValueError, match="ends with one, got DPStandardScaler"):
         score_histogram(make_dp_pipeline(*steps[:2]).fit(X), X)
     with pytest.raises(ValueError, match="not fitted"):
         score_histogram(make_dp_pipeline(*steps), X)

@@ -171,6 +171,10 @@ SCALER.fit(X + 1j)
     hstack\(\[X.real, X.imag\]\) .*Columns 0, 1, 2 hold
 SCALER.fit(X.astype(str).astype(object) + "y")
     Columns 0, 1, 2 hold texts.* X\.drop\(columns=\[0, 1, 2\]\).* Do this to pandas\.DataFrame\(X\)
+SCALER.fit("data.csv")
+    X is a path: pass its rows, as pandas\.read_csv\(path\) reads them\.$
+DPStandardScaler(ledger="budget").fit(X)
+    Got 'budget' instead\. Pass PrivacyLedger\(path\), or PrivacyLedger\.create
 DPTraceClassifier(classes=["no", "yes"]).fit(X[..., None, None], Y)
     dim 4.* DPTraceClassifier.*reshape.* Then pass matrix_shape=
 OF_USERS.fit(NUMBERS, users="town")

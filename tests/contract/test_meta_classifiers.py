@@ -120,9 +120,9 @@ def test_numbers_are_codes_of_strings(kind):
     np.testing.assert_array_equal(of_codes.classes_, [0, 1])
     assert of_codes.score(X, codes) == of_strings.score(X, y) == 1
     for other in (codes.astype(float), codes == 1, codes + 1):
-        with pytest.raises(ValueError, match="not among classes"):
+        with pytest.raises(ValueError, match=r"not among classes|of one type"):
             _model(["yes", "no"], kind).fit(X, other)
-    with pytest.raises(ValueError, match=r"classes has texts: pass classes=\[0, 1\]\.$"):
+    with pytest.raises(ValueError, match=r"classes has texts: .* classes=\[0, 1\]\.$"):
         _model(["1", "0"], kind).fit(X, codes)
 
 

@@ -409,7 +409,7 @@ def test_ids_that_are_no_ids_are_refused():
         ({}, ["a", np.nan, *map(str, groups[2:])], "must be all integers or all strings"),
         ({}, groups + 0.5, "are fractions"),
         ({}, np.ma.masked_equal(groups, 3), "A masked array is not accepted"),
-        ({}, groups + 2.0**60, "too large for float64"),
+        ({}, groups + 2.0**60, "infinite, or too large floats"),
         ({}, groups.reshape(20, -1), "groups must be 1-D"),
         ({"user_column": 1}, groups, "are fractions"),
         ({"user_column": "user"}, None, "X has no names, so pass the place"),

@@ -66,8 +66,8 @@ def readings(estimator, kind, n, *data, **groups):
         ("matrices", "response", 3 * N_ITER + 8),
         ("rank one", "record", 2 * N_ITER + 3),
         ("rank one", "response", 3 * N_ITER + 4),
-        ("vectors", "record", N_ITER + 4),
-        ("vectors", "response", 2 * N_ITER + 4),
+        ("vectors", "record", N_ITER + 3),
+        ("vectors", "response", 2 * N_ITER + 3),
     ],
 )
 def test_records_are_read_so_often(container, unit, init, n_readings, n_jobs):
