@@ -17,7 +17,7 @@ from skdp.decomposition.rows.moments import (
     decompose_with_axis,
 )
 from skdp.linalg import spectrum
-from skdp.linalg.denoising import count_above_noise, positive_means
+from skdp.linalg.denoising import positive_means
 from skdp.linalg.norms import quantile_from_counts, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
@@ -135,7 +135,7 @@ def solve_power(
         eigenvalues=spectrum.descending(eigenvalues - pushes),
         total=float(np.trace(moment)),
         eigenvalue_noise=moment_std,
-        n_above_noise=count_above_noise(product, product_std**2 * np.eye(size)),
+        n_above_noise=count_above_edge(product, product_std),
     )
 
 
@@ -167,6 +167,13 @@ def _release_projected_moment(
     """Release the second moment in the basis; the last row and column have the variance outside."""
     exact, rounding = rows.projected_moment(basis)
     return budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
+
+
+def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
+    """Count singular values that exceed the largest one that a matrix of noise alone would have."""
+    # Not by squares, which overflow.
+    edge = noise_std * np.sum(np.sqrt(noisy.shape))
+    return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
 
 # ------------------------------
@@ -207,8 +214,7 @@ def solve_guided_power(
         for group in groups:
             energy = np.mean(np.square(columns[group] / noise_std), axis=0)
             columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_FACTOR)
-    n_above_noise = count_above_noise(noisy, noise_std**2 * np.eye(noisy.shape[1]))
-    n_above_noise += int(positive_mean.excess > 0)
+    n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     # Rayleigh-Ritz: eigenvectors in the span of the mean and the columns.
     basis = spectrum.orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
     noisy, noise_std = _release_projected_moment(plan, rows, budget, basis)
