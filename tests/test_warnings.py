@@ -224,6 +224,37 @@ def test_silences_that_overlap_end_each_for_itself_and_hide_no_warning_of_privac
     assert told[1:] == ["shown"]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_is_silent_for_its_own_thread_only():
+    begun, may_end = Event(), Event()
+
+    def wait():
+        with without_warnings():
+            begun.set()
+            may_end.wait()
+
+    def is_heard():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.warn_explicit("told", UserWarning, "file", 1)
+        return len(caught)
+
+    with ThreadPoolExecutor(1) as pool, warnings.catch_warnings(action="always"):
+        pool.submit(wait)
+        begun.wait()
+        child = os.fork()
+        if child == 0:
+            heard = [is_heard()]
+            with without_warnings():
+                heard.append(is_heard())
+                if (grandchild := os.fork()) == 0:
+                    os._exit(is_heard())
+                heard.append(os.waitpid(grandchild, 0)[1])
+            os._exit(heard != [1, 0, 0])
+        may_end.set()
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_no_fit_enters_a_context_that_all_threads_share():
     files = [one for one in Path(skdp.__file__).parent.rglob("*.py") if "testing" not in one.parts]
     assert not [one for one in files if "catch_warnings(" in one.read_text()]

@@ -1,5 +1,6 @@
 """Threads that share a pass over rows, and settings of the whole process during a pass."""
 
+import os
 import sys
 import threading
 import warnings
@@ -9,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -22,26 +24,48 @@ from skdp.exceptions import PrivacyWarning
 T = TypeVar("T")
 
 
+class _Request:
+    """A request of a thread for a setting; the request ends when this object is deleted."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+
+
 class _Setting:
-    """A setting of the whole process, which holds while any thread requests it."""
+    """A setting of the whole process, which holds while any thread requests it.
+
+    An interrupt may stop a thread before it ends its request. Such a request does not count, as no
+    reference to it is left, and the end of the next request calls `stop`. So `start` and `stop`
+    must do no harm if they are called twice.
+    """
 
     def __init__(self, start: Callable[[], None], stop: Callable[[], None]) -> None:
         self._start, self._stop = start, stop
-        self._lock, self.n_requests = threading.RLock(), 0
+        self._lock, self.requests = threading.RLock(), WeakSet[_Request]()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Hold the setting; each request calls `start`, as other code may have undone it."""
-        with self._lock:
-            self.n_requests += 1
-            self._start()
+        request = _Request()
         try:
+            with self._lock:
+                self.requests.add(request)
+                self._start()
             yield
         finally:
             with self._lock:
-                self.n_requests -= 1
-                if not self.n_requests:
+                self.requests.discard(request)
+                if not self.requests:
                     self._stop()
+
+    def _after_fork(self) -> None:
+        # A forked process has only the thread that forked: other requests would never end.
+        own = (one for one in [*self.requests] if one.thread == threading.get_ident())
+        self._lock, self.requests = threading.RLock(), WeakSet(own)
+        if not self.requests:
+            self._stop()
 
 
 # ------------------------------
@@ -52,7 +76,7 @@ class _WhileRequested(type):
     """Makes its class a base class of all warnings but `PrivacyWarning`, during a request."""
 
     def __subclasscheck__(cls, category: type) -> bool:
-        return without_warnings.n_requests > 0 and not issubclass(category, PrivacyWarning)
+        return bool(without_warnings.requests) and not issubclass(category, PrivacyWarning)
 
 
 class _Silenced(metaclass=_WhileRequested):
@@ -62,17 +86,21 @@ class _Silenced(metaclass=_WhileRequested):
 _FILTER: Any = ("ignore", None, _Silenced, None, 0)  # 0 stands for any line; not tuned
 
 
+def _filters() -> Any:
+    """Return the list of filters of warnings that applies here."""
+    # From Python 3.14 on, each context may have its own filters.
+    return getattr(warnings, "_get_filters", lambda: warnings.filters)()
+
+
 def _silence() -> None:
     """Put `_FILTER` first; if it is there already, other code may have put filters before it."""
-    filters: Any = warnings.filters
-    if filters[:1] != [_FILTER]:
+    if (filters := _filters())[:1] != [_FILTER]:
         filters.insert(0, _FILTER)
 
 
 def _unsilence() -> None:
-    filters: Any = warnings.filters
-    while _FILTER in filters:
-        filters.remove(_FILTER)
+    while _FILTER in _filters():
+        _filters().remove(_FILTER)
 
 
 #: Silences warnings while rows are loaded or made, as these warnings may show values.

@@ -1,5 +1,6 @@
 """Threads of matrix products: one for each beside threads of our own, and as before afterwards."""
 
+import linecache
 import os
 import signal
 import subprocess
@@ -134,6 +135,55 @@ def test_a_fit_that_raises_restores_the_limits():
     assert limits() == {2}
 
 
+def points_of(function, number):
+    """Call a function, with Ctrl-C before a line of the limits; tell whether there is such one."""
+    seen = []
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != workers.__file__:
+            return None
+        # Where a lock is taken or given back, nothing interrupts.
+        if event == "line" and "_lock:" not in linecache.getline(workers.__file__, frame.f_lineno):
+            seen.append(frame.f_lineno)
+            if len(seen) == number:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return len(seen) >= number
+
+
+def locks_are_free():
+    """Whether another thread can have the lock of the limit that threads share."""
+    with ThreadPoolExecutor(1) as other:
+        lock = workers._ONE_THREAD._lock
+        is_free = other.submit(lock.acquire, timeout=10).result()
+        if is_free:
+            other.submit(lock.release).result()
+        return is_free
+
+
+def test_no_interruption_leaves_a_limit_for_good():
+    def limited():
+        with one_blas_thread():
+            pass
+
+    number = 1
+    while points_of(limited, number):
+        assert locks_are_free(), number
+        limited()
+        assert limits() == {2}, number
+        number += 1
+    assert number > 20
+
+
 # Two threads: one part is loaded at once, and nobody ever lets the other one go.
 BLOCKED = """
 import os
@@ -211,3 +261,30 @@ def test_results_come_in_order_and_calls_that_nobody_waits_for_are_dropped():
         thread.join(60)  # the limit on BLAS holds until the last call ends
     assert len(called) <= 3
     assert list(run_in_threads([lambda i=i: i for i in range(50)], 3)) == list(range(50))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_has_the_limit_of_its_own_thread_only():
+    begun, may_end = threading.Event(), threading.Event()
+
+    def limited():
+        with one_blas_thread():
+            begun.set()
+            may_end.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(limited)
+        assert begun.wait(60)
+        child = os.fork()
+        if child == 0:
+            found = [limits()]
+            with one_blas_thread():
+                found.append(limits())
+                if (grandchild := os.fork()) == 0:
+                    os._exit(limits() != {1})
+                found.append(os.waitpid(grandchild, 0)[1])
+            os._exit([*found, limits()] != [{2}, {1}, 0, {2}])
+        assert limits() == {1}
+        may_end.set()
+    assert os.waitpid(child, 0)[1] == 0
