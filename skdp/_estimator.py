@@ -107,13 +107,17 @@ class Progress:
         if self.context.max_subtasks == len(self.context._children_map):
             # A fit may need more tasks than it has announced.
             self.context.max_subtasks = None
-        task = self.context.subcontext(name, max_subtasks=0)
+        task = self.context.subcontext(name, max_subtasks=1)
+        # Progress bars show tasks that have subtasks alone.
+        tasks = [task, task.subcontext("rows", max_subtasks=0)]
         # Passes that this pass starts are not reported.
         token = OBSERVER.set(None)
         try:
-            task.call_on_fit_task_begin(estimator=self.estimator)
+            for one in tasks:
+                one.call_on_fit_task_begin(estimator=self.estimator)
             yield
-            task.call_on_fit_task_end(estimator=self.estimator)
+            for one in reversed(tasks):
+                one.call_on_fit_task_end(estimator=self.estimator)
         finally:
             OBSERVER.reset(token)
 

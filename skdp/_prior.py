@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
 from skdp.exceptions import shortened, shown
 from skdp.preprocessing import DPStandardScaler
@@ -90,7 +92,9 @@ def check_prior(
     """Return the arrays of a prior in float64; refuse other shapes, classes or names of columns."""
     shapes, hint = [*shapes], ""
     if hasattr(prior, "fit"):
-        if not any(name.endswith("_") for name in vars(prior)):
+        try:
+            check_is_fitted(prior)
+        except NotFittedError:
             hint = " Call fit on public rows; if a clone has undone it, pass a FrozenEstimator."
         if isinstance(prior, Pipeline):
             hint += " In a pipeline, only standard scalers may come before the model."

@@ -289,6 +289,7 @@ _HINTS = {
     "inconsistent numbers": " Take both from the same rows: fill gaps in X; drop rows without y.",
     "not 'NAType'": " Pass X.convert_dtypes(); a column of gaps alone needs None, not pandas.NA.",
     "not 'dict'": " Pass pandas.DataFrame(X) of columns or rows, pandas.DataFrame([X]) of one row.",
+    "at least one array": " Pass a frame with columns: X has none.",
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
     "type: missing": " Leave out records without a label, where pandas.notna(y) is False.",
@@ -372,7 +373,8 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
             else:
                 advice = f" {containers.text_of_kinds(kinds, message, cures, X)}".rstrip()
     # Of X that an estimator takes, lengths alone are compared.
-    own = "" if "inconsistent" in message else INSTEAD.get(f"X {type(X).__name__}", "")
+    is_own = "inconsistent" in message or message.startswith("y ")
+    own = "" if is_own else INSTEAD.get(f"X {type(X).__name__}", "")
     return kind(own or (message + advice).lstrip())
 
 

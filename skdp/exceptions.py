@@ -134,10 +134,12 @@ INSTEAD = {
     "X InteractionTable": "X is an InteractionTable, which has its rows in table.X: pass these.",
     "X RankOneMatrices": "RankOneMatrices are for DPTraceRegressor: pass rows, or fit that.",
     **dict.fromkeys(
-        ("ledger str", "ledger PosixPath"), f"Pass PrivacyLedger(path), or {NEW_LEDGER}."
+        ("ledger str", "ledger PosixPath", "ledger WindowsPath"),
+        f"Pass PrivacyLedger(path), or {NEW_LEDGER}.",
     ),
     **dict.fromkeys(
-        ("X str", "X PosixPath"), "X is a path: pass its rows, as pandas.read_csv(path) reads them."
+        ("X str", "X PosixPath", "X WindowsPath"),
+        "X is a path: pass its rows, as pandas.read_csv(path) reads them.",
     ),
     "class_weight str": "Pass a dict by labels: counts of labels are private.",
 }
@@ -149,7 +151,7 @@ _DAYS = (
     "(pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC')).dt.days"
 )
 _NUMBERS_OF_TEXTS = (
-    "pandas.read_csv(path, thousands=',', decimal='.') or "
+    "pandas.read_csv(path, decimal=','), or thousands=',' if these are no decimals, or "
     "pandas.to_numeric(X['name'].astype(str).str.strip('$%'), errors='coerce')"
 )
 _SECONDS = "pandas.to_timedelta(X['name']).dt.total_seconds()"

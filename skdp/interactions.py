@@ -136,8 +136,8 @@ def _ratings(pairs: Any) -> np.ndarray:
         "ratings, the third column of pairs, must be finite numbers, with none missing: leave out "
         "lines without one, as pairs.dropna() does. Columns go by place, as (user, item, rating)."
     )
-    column = _safe_indexing(pairs, 2, axis=1)
-    if have_times(column):
+    column, names = _safe_indexing(pairs, 2, axis=1), getattr(pairs, "columns", range(3))
+    if have_times(column) or str(names[2]).lower() in ("date", "timestamp"):
         raise ValueError("The third column holds dates, no ratings: pass pairs[['user', 'item']].")
     ratings = with_text(text, lambda: np.asarray(column, dtype=np.float64))
     if not np.isfinite(ratings).all():

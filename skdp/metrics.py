@@ -232,7 +232,8 @@ def _rankings(
     # Users and items are the second and the third field of a table.
     if len(tables) == 2 and not all(map(np.array_equal, tables[0][1:], tables[1][1:])):
         raise ValueError(
-            "y_true and seen must have the same users and items: pass both to interaction_table."
+            "y_true and seen must have the same users and items, in one order: make each by "
+            "interaction_table(pairs, users=users, items=items)."
         )
     y_true, seen = (one.X if isinstance(one, InteractionTable) else one for one in (y_true, seen))
     gains = check_rows(y_true, name)

@@ -1,10 +1,12 @@
 """Warnings of a fit are one, at the line of the user, whatever lies between it and a fit."""
 
+import os
 import pickle
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import joblib
 import numpy as np

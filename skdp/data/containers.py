@@ -32,7 +32,8 @@ MASKED = (
 )
 INVALID_SPARSE = (
     "A sparse matrix has parts that do not fit together: every index must be from 0 and below the "
-    "length of its axis, indptr must not decrease and end within the entries, lengths must agree."
+    "length of its axis, indptr must never decrease and must end within the entries, and all "
+    "lengths must agree."
 )
 COLLECTION = "A collection of dask is not accepted here: pass X.compute() if it fits into memory."
 OTHER_COLUMNS = (
@@ -43,8 +44,8 @@ TIMES = f"Dates, times and durations are no numbers. {OF_COLUMNS['dates or durat
 TIMES_IN_Y = "y: " + TIMES.replace("X['name']", "pandas.Series(y)")
 NO_RESPONSES = (
     "y holds texts, or other objects that are no numbers, but a regression needs numbers. Convert "
-    "texts by pandas.to_numeric(y), and commas by pandas.read_csv(path, thousands=',', "
-    "decimal='.'); if y has labels, fit DPLogisticRegression(classes=[...])."
+    "texts by pandas.to_numeric(y), and decimal commas by pandas.read_csv(path, decimal=','); if "
+    "y has labels, fit DPLogisticRegression(classes=[...])."
 )
 LAZY = "A LazyFrame has not been read: pass what its collect() returns."
 RECORDS = (

@@ -214,9 +214,9 @@ def rounding_of_units(
 # Ids of people, and their checks.
 
 _KINDS_DIFFER = (
-    "The ids of users must be all integers or all strings, none missing or NaN: in users, or "
-    "groups, give each row without an id one of its own, or leave these rows out. Other ids become "
-    "strings by .astype(str)."
+    "The ids of users must be all integers or all strings, none missing, NaN or infinite: in "
+    "users, or groups, give each row without an id one of its own, or leave these rows out. Other "
+    "ids become strings by .astype(str)."
 )
 
 
@@ -228,7 +228,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not np.equal(ids, np.rint(ids)).all():
             raise ValueError("Ids of users are fractions; pass integers or strings, no weights.")
         if np.abs(ids).max(initial=0) >= 2.0 ** np.finfo(ids.dtype).nmant:
-            raise ValueError("Ids of users are infinite, or too large floats: pass integers.")
+            raise ValueError("Ids of users are too large floats: pass integers.")
     names, codes = hide_error_text(np.unique, ids, return_inverse=True)
     return names, codes.ravel()
 

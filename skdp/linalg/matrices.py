@@ -179,7 +179,7 @@ class DenseCoordinates:
         self.values *= factors[:, np.newaxis]
 
     def norms(self) -> np.ndarray:
-        """Compute the norms; inf or NaN for null vectors."""
+        """Compute the norms, which may be inf or NaN."""
         return row_norms(self.values)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:

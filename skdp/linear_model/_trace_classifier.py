@@ -227,7 +227,7 @@ def _scores_of(
     shrunk = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
     factors = shrunk.values / np.maximum(point.values, _TINY)
     noise = 1 - float(factors[0]) ** 2
-    # The first singular value does not shrink here, as released losses decide on a common factor.
+    # The first singular value stays: released losses decide later on one factor of all of them.
     point = point.with_values(point.values * np.append(1.0, factors[1:] / max(factors[0], _TINY)))
     slopes = point.matrix.reshape(-1, 1) / entry_size
     # Root mean square of the scores if entries are uncorrelated.

@@ -75,7 +75,7 @@ _REDRAWS = 200  # not studied
 
 
 def _quotient(part: Any, whole: Any) -> np.ndarray:
-    """Divide noisy counts, clipped to [0, 1]; return 0 for a divisor that is not positive."""
+    """Return a ratio of noisy counts, clipped to [0, 1]; 0 if the divisor is not positive."""
     return np.clip(part / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
 
 

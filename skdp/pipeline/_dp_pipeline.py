@@ -365,7 +365,7 @@ class DPPipeline(
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         """Map rows by the steps, and call a method of the last one.
 
-        Of transformed targets, predictions are mapped back.
+        Predictions of transformed targets are mapped back.
         """
         refuse_unreadable(X)
         label, first = self.steps[0]

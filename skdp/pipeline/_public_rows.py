@@ -320,6 +320,7 @@ def accepted(what: str, function: Callable[..., Any], pairs: Iterable[Any]) -> A
 _CURES = {
     "Shape mismatch": " Pass a list for each column, as categories=[['North', 'South']] for one.",
     "using strings": " Steps pass on arrays: name columns by numbers, as [0, 2].",
+    "Unsorted categories": " Pass them sorted, as [False, True].",
 }
 
 
@@ -328,8 +329,9 @@ def message_of(what: str, error: Exception, *, is_public: bool = False) -> str:
     message = error.args[0] if type(error) is ValueError and error.args else ""
     if type(message) is str and message.startswith("Found unknown categories"):
         return (
-            f"{what} refuses a category that it was not given, which may be private. Pass all "
-            "categories, None and NaN among them, or handle_unknown='ignore'."
+            f"{what} refuses a category that it was not given or fitted to, which may be private. "
+            "Pass all categories, None and NaN among them; or handle_unknown='ignore' to a "
+            "OneHotEncoder, 'use_encoded_value' to an OrdinalEncoder."
         )
     if is_public:
         mend = "".join(cure for sign, cure in _CURES.items() if sign in str(error))

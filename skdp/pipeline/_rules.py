@@ -640,7 +640,10 @@ def set_by_the_whole(estimator: Any) -> Iterator[str]:
     """Yield why the ledger, the seed or the delta of a private step is refused."""
     for parameter in ("ledger", "random_state"):
         if getattr(estimator, parameter) is not None:
-            yield f"{parameter} must be None: pass it to the whole instead."
+            yield (
+                f"{parameter} must be None: pass it to the whole. If Bagging has set it, fit one "
+                "model."
+            )
     if estimator.delta == 0:
         yield "delta must be positive, got 0."
 

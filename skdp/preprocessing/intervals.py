@@ -459,9 +459,9 @@ def hulls(
     of all hidden columns, which has less noise. Counts of visible bins are left out of the average,
     as large counts of few columns would make a bin visible for all columns.
 
-    A column with visible bins of one sign only may lie around 0, with half of its rows on either
-    side. If noise can make this half exceed `_LEAST_INSIDE`, and if the bins of the other sign hold
-    many rows, the interval becomes symmetric.
+    A column around 0 may have visible bins of one sign only, with half of its rows. If noise can
+    make this half exceed `_LEAST_INSIDE`, and the bins of the other sign hold many rows, the
+    interval becomes symmetric.
     """
     # With many rows one can afford more caution, so that hardly any table shows a bin of noise.
     strength = float(n_rows.min()) / noise_std

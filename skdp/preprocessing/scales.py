@@ -424,7 +424,8 @@ def warnings_for_columns(
     if is_beyond.any():
         yield (
             f"Most entries of {spec.named(is_beyond)} seem to be at an end of the bounds, or "
-            "beyond it: models may miss how they vary. If so, pass wider bounds."
+            "beyond it, where they are clipped: models may miss how they vary. If entries exceed "
+            "the bounds, pass wider ones."
         )
     if is_empty.any():
         yield (

@@ -97,8 +97,8 @@ class InitialNoiseSums:
         return self._fresh_std * math.sqrt(self._covariance[-1, -1])
 
     def _draw(self) -> np.ndarray:
-        # The key is fresh even if the fit has a seed: a key from the seed could not depend on data
-        # that come later, so that neighboring streams would share their noise.
+        # The key is fresh even if the fit has a seed: this noise is drawn before the data, so a key
+        # from the seed would give neighboring streams the same noise.
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 

@@ -277,7 +277,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise BudgetError(
                 f"The budget is too small: release {name!r} has {size} numbers, and its share of "
                 f"{share:.3g} hides the rounding of at most {math.floor(largest)}. Pass fewer "
-                "columns (n_features of a HashingVectorizer), or components, or a larger epsilon."
+                "columns (n_features of a HashingVectorizer), rows or components, or a larger "
+                "epsilon."
             )
 
     def noise_std(

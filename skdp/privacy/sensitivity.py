@@ -227,7 +227,7 @@ def class_moment(
 
 
 # ------------------------------
-# Records with a response: the second moment of a row and the response together, and a calibration.
+# Records with a response: the joint second moment, and sums of products with predictions.
 
 
 @in_double_precision
@@ -436,7 +436,7 @@ def short_row_squares(
 def short_row_product(
     largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
 ) -> float:
-    r"""Sensitivity of A Z to a short row, for columns of Z that are orthonormal or shorter.
+    r"""Sensitivity of A Z to a short row, for Z of a spectral norm of at most 1.
 
     One row of the product changes, by :math:`\sum_k c_k z_k` over the entries k that change. Let w,
     b and d be as in `short_row`. For zero_out at most w entries change, each by at most b. For
@@ -464,8 +464,8 @@ def short_row_product(
 def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
     r"""Sensitivity of :math:`\sum_u r_u r_u^T Z / \max(d_u, f)` to one interaction.
 
-    Row :math:`r_u` has :math:`d_u` ones and zeros elsewhere, f is `degree_floor`, the columns of Z
-    are orthonormal or shorter, and m is the largest row norm of Z. The sensitivity is
+    Row :math:`r_u` has :math:`d_u` ones and zeros elsewhere, f is `degree_floor`, Z has a
+    spectral norm of at most 1, and m is the largest row norm of Z. The sensitivity is
 
     .. math:: \sqrt{\max\left(\min(1/f, m^2) + (f - 1) m^2/f^2,\;
               \min((1 + m^2)/(f + 1), m^2)\right)}.

@@ -214,7 +214,7 @@ def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | No
 
 
 def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
-    """Return the two error rates of a guess, within confidence bounds, that imply the smallest mu.
+    """Return the pair of error rates, among those within confidence bounds, with the smallest mu.
 
     Each rate has an upper bound by Clopper and Pearson, with a quarter of the risk, and the mean of
     both rates has one with half of the risk. If the mean is below 1/2, its bound holds for unequal

@@ -216,9 +216,9 @@ skdp.RankOneMatrices.from_indices([1, 2, 3], [0, 1, 1], shape=(3, 2))
 STREAM.update([3], [2], [1.0])
     indices from 0 .* Subtract 1 from ids that begin at 1; or is shape the other way round
 OF_USERS.fit(X, users=np.where(X[:, 0] > 5, np.nan, 1.0))
-    none missing or NaN: in users, or groups, give each row without an id one of its own
+    none missing, NaN or infinite: in users, or groups, give each row without an id one of its own
 OF_USERS.fit(X, users=["ann", None] * (N // 2))
-    all strings, none missing .* give each row without an id one of its own, or
+    all strings, none missing.* give each row without an id one of its own, or
 OF_USERS.fit(X, users={"ann", "ben"})
     got set: pass the column itself, users=X\['user_id'\]
 DPTruncatedSVD(1).fit(skdp.RankOneMatrices.from_indices([0], [1], shape=(1, 2)))
@@ -340,9 +340,9 @@ PrivacyLedger.create("nowhere")
 PrivacyLedger.create("file", dataset="people", epsilon="4", delta=1e-6)
     numbers, 0 < epsilon < inf .* got epsilon='4'
 CLASSIFIER.fit(FRAME.assign(town="1,5"), Y)
-    Column town holds texts\..*read_csv\(path, thousands=',', decimal='\.'\) or pandas.to_num
+    Column town holds texts\..*read_csv\(path, decimal=','\), or thousands=',' .* pandas.to_num
 DPLinearRegression().fit(X, ["1,5"] * N)
-    y holds texts.* commas by pandas.read_csv\(path, thousands=',', decimal='\.'\)
+    y holds texts.* decimal commas by pandas.read_csv\(path, decimal=','\)
 CLASSIFIER.fit(NUMBERS.assign(age=NUMBERS["age"] + 1j), Y)
     two columns of each, by numpy.real .*Column age holds complex numbers\.$
 CLASSIFIER.fit(NUMBERS.assign(age=10**400), Y)
@@ -466,7 +466,7 @@ FILLED = {"bounds": [PAIR, (0, 10_000), PAIR], "epsilon": 4.0, "missing": "mean"
 #: Mistakes that no error can tell from a right call: a warning of released values names the column.
 DOUBTED = r"""
 DPStandardScaler(**ONE_PAIR).fit(MANY)
-    Most entries of column income seem .* beyond it: .* If so, pass wider bounds
+    Most entries of column income seem .* beyond it.* pass wider ones
 DPLinearRegression(**ONE_PAIR).fit(MANY, MANY["income"])
     Most entries of column income seem
 DPCovariance(**ONE_PAIR).fit(MANY.to_numpy())

@@ -171,7 +171,7 @@ encoding("price", 12, 13), TABLE
     column price has texts, but its categories are numbers: none is found. Pass .* for texts
 encoding("price", "12", "13"), TABLE
 pipeline_of(("c", OneHotEncoder(categories=[TOWNS, TOWNS[:1]]), ["town", "plan"])), TABLE
-    Pass all categories to it, .* It is about columns: plan.$
+    Pass all categories, .* It is about columns: plan.$
 pipeline_of(("c", OneHotEncoder(categories=[TOWNS] * 2), ["town", "plan"])), TABLE
 passing("age", "nobody"), TABLE
     lacks the columns \['nobody'\]; it has id, age, .*$

@@ -402,14 +402,14 @@ def test_a_column_of_ids_is_the_same_as_groups():
 def test_ids_that_are_no_ids_are_refused():
     X, y, groups, _, _ = draw(20)
     cases = [
-        ({}, np.where(groups == 3, np.nan, groups), "none missing or NaN"),
+        ({}, np.where(groups == 3, np.nan, groups), "none missing, NaN or infinite"),
         ({}, np.array([None, *groups[1:]]), "must be all integers or all strings"),
         ({}, groups[1:], "one for each row"),
         ({}, [None, *groups[1:]], "must be all integers or all strings"),
         ({}, ["a", np.nan, *map(str, groups[2:])], "must be all integers or all strings"),
         ({}, groups + 0.5, "are fractions"),
         ({}, np.ma.masked_equal(groups, 3), "A masked array is not accepted"),
-        ({}, groups + 2.0**60, "infinite, or too large floats"),
+        ({}, groups + 2.0**60, "are too large floats"),
         ({}, groups.reshape(20, -1), "groups must be 1-D"),
         ({"user_column": 1}, groups, "are fractions"),
         ({"user_column": "user"}, None, "X has no names, so pass the place"),

@@ -28,7 +28,7 @@ from skdp.privacy.sensitivity import row_sum
 
 
 def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
-    """Read all rows once; return a view with stored sums for the first releases, and a hash."""
+    """Read all rows once; return a view that stores the first sums, and a hash of the rows."""
     rows, bound = raw, rows_plan.bound_of_mean(spec)
     if isinstance(spec.center, np.ndarray):
         rows = raw.centered(spec.center)

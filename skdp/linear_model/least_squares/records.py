@@ -278,7 +278,7 @@ def release_agreement(
     def _predicted(block: Block, bound: float = _LARGEST_PREDICTION) -> np.ndarray:
         """Return the prior's predictions for a block, clipped to size `bound`."""
         predicted = products_of(block, slopes[:, np.newaxis])[:, 0] + constant
-        # Predictions for null or overflowing rows are not finite.
+        # Rows with NaN or huge entries have no finite prediction.
         predicted[~np.isfinite(predicted)] = 0.0
         return np.clip(predicted, -bound, bound)
 

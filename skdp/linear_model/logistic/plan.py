@@ -375,7 +375,7 @@ _FLATTER = 0.5  # benchmarks/classification/momentum.md
 # directions whose variance noise hides, rows are assumed to have `_VARY_MORE` times the usual
 # variance along differences of classes.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
-# Standard deviation of the error of the sum of all hidden variances of whitened rows.
+# Noise hides variances of whitened rows below 1. The error of their sum has this std.
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With more than `_MANY` records per feature, steps tend to end too early. So the momentum is then
 # at least 1 - c / s, or with more than two classes at least the next lower candidate. Here c is

@@ -239,7 +239,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
 
         def _relative(labels: np.ndarray) -> np.ndarray:
             losses = np.column_stack([losses_at(one, labels) for one in scaled])
-            # Losses grow with the scores: divided by factor and size, all are clipped alike.
+            # Losses grow with factor and size. Divided by both, all are clipped alike.
             return (losses - losses_at(null, labels)[:, np.newaxis]) / (FACTORS * scores.size)
 
         values = _relative(labels)

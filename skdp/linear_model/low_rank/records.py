@@ -433,7 +433,7 @@ def public_center(design: Design) -> np.ndarray:
 
 
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink a noisy mean matrix by its noise, in four parts.
+    """Shrink four parts of a noisy mean matrix by the noise.
 
     The parts are the mean of all entries, the differences of row means and of column means from it,
     and the rest. A part that may be noise alone becomes 0.
