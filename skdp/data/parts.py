@@ -173,7 +173,8 @@ class Targets(Parts):
     @without_warnings()
     def cached(self) -> "Targets":
         """Load all targets once, for rows that are in memory."""
-        parts = [part._replace(loader=self._load(part)) for part in self.parts]
+        # Copies, as a function may load its next part into the same array.
+        parts = [part._replace(loader=self._load(part).copy()) for part in self.parts]
         return Targets(parts, column=self.column)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:

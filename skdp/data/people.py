@@ -238,6 +238,8 @@ def kind_of_ids(ids: np.ndarray) -> str:
     if ids.dtype.kind == "f":
         return "integers" if np.isfinite(ids).all() else ""
     types = set(map(type, ids.astype(object))) if ids.dtype.kind in "TO" else {ids.dtype.type}
+    if np.timedelta64 in types:
+        return ""  # numpy takes durations, of which some may be missing, for integers
     kinds = {"integers": Integral, "strings": str}
     are_of = (name for name in kinds if all(issubclass(one, kinds[name]) for one in types))
     return next(are_of, "")

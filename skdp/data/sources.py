@@ -149,8 +149,10 @@ def cached(X: Any) -> Any:
 
 def rows_of_part(source: Source, part: int) -> containers.RawBlock:
     """Read the blocks of a part as a pass does, and join them."""
-    blocks = range(*source.part_starts[part : part + 2])
-    return stacked([block for _, block in source.blocks(blocks)])
+    numbers = range(*source.part_starts[part : part + 2])
+    blocks = [block for _, block in source.blocks(numbers)]
+    # A copy, as a function may load its next part into the same array.
+    return stacked(blocks) if len(blocks) > 1 else blocks[0].copy()
 
 
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdp import RowBlocks
+from skdp import DPTraceRegressor, RowBlocks
 from skdp._validation import check_rows
 from skdp.data.reduce import on_block
 from skdp.data.rows import RowCache, Rows, products_of
@@ -678,3 +678,20 @@ def test_parts_are_checked_before_anything_is_loaded():
             RowBlocks.from_partitions(loaders, lengths, n_features)
     with pytest.raises(ValueError, match="y must have 1 items, as loaders has, got 5"):
         RowBlocks.from_partitions([len], [1], 3, y="label")
+
+
+def test_functions_of_parts_may_share_an_array():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((120, 3)), rng.standard_normal(120)
+    shared, shared_y = np.empty((60, 3)), np.empty(60)
+
+    def load(part, array, values):
+        array[...] = values[60 * part :][:60]
+        return array
+
+    loaders = [partial(load, part, shared, X) for part in range(2)]
+    targets = [partial(load, part, shared_y, y) for part in range(2)]
+    parts = RowBlocks.from_partitions(loaders, [60, 60], 3, y=targets)
+    model = DPTraceRegressor(1, matrix_shape=(3, 1), epsilon=np.inf, n_jobs=1)
+    found = model.fit(parts).coef_
+    np.testing.assert_allclose(found, model.fit(X, y).coef_, rtol=1e-9)

@@ -435,6 +435,12 @@ def test_a_sketch_has_room_for_the_components(name):
             make(shape=(60, 20), n_components=3, privacy_unit=Update(1.0), **{name: 2})
 
 
+def test_a_state_shows_no_sums():
+    stream = DPStreamingFactorizer(1, shape=SHAPE, privacy_unit=Update(1.0))
+    stream.update([0], [0], [1.0])
+    assert "[" not in repr(stream._state)
+
+
 def test_memory_is_that_of_the_sums():
     stream = Cell("update", "countsketch")()
     right, left = stream._noisy_sums

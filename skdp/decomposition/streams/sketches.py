@@ -182,7 +182,7 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
 _CHUNK = 1 << 20  # not studied
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)  # a shard has no noise that could hide its sums
 class StreamState:
     """Integer sums of the updates of a stream, in two sketches.
 
