@@ -257,6 +257,17 @@ def test_a_forked_process_is_silent_for_its_own_thread_only():
     assert os.waitpid(child, 0)[1] == 0
 
 
+def test_warnings_are_silenced_where_a_context_has_filters_of_its_own(monkeypatch):
+    # As in Python 3.14, whose `catch_warnings` may put other filters in place of the global ones.
+    own = list(warnings.filters)
+    monkeypatch.setattr(warnings, "_get_filters", lambda: own, raising=False)
+    before = list(own)
+    with without_warnings():
+        assert own[1:] == before
+        assert issubclass(UserWarning, own[0][2])
+    assert own == before
+
+
 def test_no_fit_enters_a_context_that_all_threads_share():
     files = [one for one in Path(skdp.__file__).parent.rglob("*.py") if "testing" not in one.parts]
     assert not [one for one in files if "catch_warnings(" in one.read_text()]
