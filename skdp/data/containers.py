@@ -251,7 +251,8 @@ def refuse_mistaken_ids(X: Any, users: Any, user_column: Any) -> None:
     """
     refuse_other_order(X, users=users)
     name = hide_error_text(lambda: hasattr(users, "iloc") and getattr(users, "name", None))
-    if names := hide_error_text(names_of, users):
+    names = hide_error_text(names_of, users)
+    if names is not None and len(names) == 1:
         name = names[0]  # a data frame of one column
     is_name = user_column is None and type(name) is str
     if is_name and hide_error_text(lambda: name in (names_of(X) or ())):

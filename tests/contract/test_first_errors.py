@@ -179,6 +179,8 @@ DPTraceClassifier(classes=["no", "yes"]).fit(X[..., None, None], Y)
     dim 4.* DPTraceClassifier.*reshape.* Then pass matrix_shape=
 OF_USERS.fit(X, users=np.arange(N).astype("timedelta64[s]"))
     must be all integers or all strings
+OF_USERS.fit(NUMBERS, users=NUMBERS)
+    users must be 1-D, with an id for each row
 OF_USERS.fit(NUMBERS, users="town")
     users must be 1-D, with an id for each row .* got str: pass .* users=X\['user_id'\]
 cross_val_score(OF_USERS, X, Y, error_score="raise", scoring=lambda *_: 0)
