@@ -760,7 +760,7 @@ def test_parameters_of_any_kind_are_told_without_addresses():
 
 def test_the_card_of_reports_names_the_local_model():
     local = skdp.LocalReports(3, row_norm=1.0, epsilon=64.0)
-    factors = local.aggregate(np.array([local.report([1.0, 0.0, 0.0]) for _ in range(200)]), 1)
+    factors = local.aggregate([local.report([1.0, 0.0, 0.0]) for _ in range(200)], 1)
     card = skdp.model_card(factors)
     assert "- Trust model: local" in card.as_markdown()
     facts = {"name": "a", "data_curators": [], "description": "b", "intended_use": "c"}

@@ -253,7 +253,8 @@ def compared(n_users: int, is_promised: bool, seed: int) -> Measured:
             # As persons make them, but at once.
             local = LocalReports(COLUMNS, row_norm=BOUND, epsilon=epsilon, delta=DELTA)
             own = np.random.default_rng([KEY, n_users, seed])
-            reports = A + local.plan().releases[0].noise_std * own.normal(size=A.shape)
+            noisy = A + local.plan().releases[0].noise_std * own.normal(size=A.shape)
+            reports = [f"{local!r}\n".encode() + row.tobytes() for row in noisy]
             found = local.aggregate(reports, RANK)
             yield ("LocalReports, V", column), right_error(A, found.components_.T) / norm
         three = three_reports(A, RANK, noise, random)

@@ -119,7 +119,6 @@ OF_ROWS = {
     **OF_SPARSE,
     **OF_BLOCKS,
     "DPPCA.inverse_transform": lambda bad: PCA.inverse_transform(bad),
-    "LocalReports.aggregate": skdp.LocalReports(SHAPE[1], row_norm=1.0).aggregate,
     **{
         f"{type(model).__name__}.plan": lambda bad, model=model: model.plan(*SHAPE, like=bad)
         for model in (PCA, TRACE, LINEAR, MATRIX_CLASSES)

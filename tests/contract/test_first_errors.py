@@ -245,8 +245,10 @@ SCALER.fit(RowBlocks.from_partitions([lambda: X, lambda: X[1:]], [N, N], 3))
     Part 1 must have shape \(40, 3\), as lengths or shape says, .*; parts count from 0
 LocalReports(3, row_norm=1.0).report(X)
     ^Call report once for each person, with one row of n_features=3 numbers, got shape \(40
-LocalReports(3, row_norm=1.0).aggregate(X[:, :2])
-    ^Pass aggregate a list of all reports, each of n_features=3 numbers
+LocalReports(3, row_norm=1.0).aggregate(X)
+    ^reports must be a list of results of report, .* got ndarray\. Rows are not private: each
+LocalReports(3, row_norm=1.0).aggregate([*X])
+    ^reports\[0\] is no result of report of LocalReports\(3, .* calls report\(row\), and sends
 fitted(X).predict(GAPS)
     numpy\.nan_to_num\(X, nan=0\.0\) in fit and predict alike
 DPLogisticRegression(classes=[0, 1]).fit(X, np.where(Y == "yes", 1, -1))

@@ -26,6 +26,9 @@ REPORT = "report"  # not tuned
 # Reports are shortened to the clipping norm plus the length of noise: its mean plus this many
 # standard deviations. An honest report is longer with a probability of at most 2e-8.
 _LONGEST = 6.0  # not tuned
+# Parameters that are floats, which a report names.
+_NUMBERS = ("row_norm", "epsilon", "delta")
+_NOT_ROWS = "Rows are not private: each person calls report(row), and sends the result alone."
 
 
 @with_parameters
@@ -65,9 +68,10 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
     Assumed public: the parameters, and who reports. A person who reports twice spends twice, which
     a ledger limits. Aggregates are functions of reports, and covered.
 
-    A report has 8 bytes a feature. In figure 9 of Upadhyay (2016, :arxiv:`1604.01429`) people send
-    sketches of rows, which are shorter and lose more; the printed algorithm spends more than the
-    paper claims: ``benchmarks/papers/local_factorization.md``. Mathematics:
+    A report has 8 bytes a feature, and a line that names the parameters: `aggregate` refuses rows
+    that nobody has made a report of. In figure 9 of Upadhyay (2016, :arxiv:`1604.01429`) people
+    send sketches of rows, which are shorter and lose more; the printed algorithm spends more than
+    the paper claims: ``benchmarks/papers/local_factorization.md``. Mathematics:
     :doc:`/low_rank_factorization`.
 
     Examples
@@ -100,10 +104,8 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         self._validate_params()
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.n_features}, row_norm={self.row_norm}, "
-            f"epsilon={self.epsilon}, delta={self.delta})"
-        )
+        numbers = (f"{name}={float(getattr(self, name))}" for name in _NUMBERS)
+        return f"{type(self).__name__}({int(self.n_features)}, {', '.join(numbers)})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -123,7 +125,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         release = cost.release(REPORT, "gaussian", 1.0, change, known, shape=shape)
         return Plan(cost, release, unit="row", adjacency="replace")
 
-    def report(self, row: Any) -> np.ndarray:
+    def report(self, row: Any) -> bytes:
         """Make the report of one person: the clipped row with noise. Call it once for each person.
 
         Parameters
@@ -133,8 +135,9 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
 
         Returns
         -------
-        ndarray of shape (n_features,)
-            The report, which may be sent to anybody.
+        bytes
+            The report, which may be sent to anybody: a line that names the parameters, and the
+            noisy row as little-endian floats of 8 bytes.
 
         Raises
         ------
@@ -142,23 +145,29 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
             If `row` does not have `n_features` finite numbers. Then nothing is spent.
         """
         checked = check_numbers(row, "row", ensure_2d=False)
-        self._check_size("Call report once for each person, with one row", checked, 1)
+        if checked.shape != (self.n_features,):
+            raise ValueError(
+                "Call report once for each person, with one row of "
+                f"n_features={self.n_features} numbers, got shape {checked.shape}."
+            )
         with np.errstate(all="ignore"):
             clipped = clip_rows(checked[np.newaxis].copy(), float(self.row_norm))[0]
         plan = self.plan()
         budget = self._open_budget(plan, f"report of {self!r}")
-        return budget.release(plan.parts, clipped).value
+        noisy = budget.release(plan.parts, clipped).value
+        # The line tells a report from a row, and from reports of other parameters.
+        return f"{self!r}\n".encode() + noisy.astype("<f8").tobytes()
 
-    def aggregate(self, reports: Any, n_components: int = 2) -> LowRankFactors:
+    def aggregate(self, reports: list[bytes], n_components: int = 2) -> LowRankFactors:
         """Compute factors of the rows in reports.
 
         Parameters
         ----------
-        reports : array-like of shape (n_reports, n_features)
+        reports : list of bytes
             Results of `report` with these parameters. Forged reports can move the factors as far as
             that many rows of norm `row_norm` and their noise.
         n_components : int, default=2
-            Number of components, at most the smaller side of the reports.
+            Number of components, at most the number of reports and of features.
 
         Returns
         -------
@@ -169,10 +178,10 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         Raises
         ------
         ValueError
-            If reports are not finite numbers in that shape, or fewer than the components.
+            If something in `reports` was not made by `report` with these parameters, or if there
+            are fewer reports than components.
         """
-        values = check_numbers(reports, "reports").copy()
-        self._check_size("Pass aggregate a list of all reports, each", values, 2)
+        values = self._noisy_rows(reports)
         n_features, most = values.shape[1], min(values.shape)
         n_components = as_python(n_components)
         if type(n_components) is not int or not 1 <= n_components <= most:
@@ -195,8 +204,20 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         budget.release(plan.parts, np.zeros(n_features))
         return LowRankFactors._of(fit.left, lengths, fit.right.T, budget.spent())
 
-    def _check_size(self, cure: str, values: np.ndarray, n_axes: int) -> None:
-        if values.ndim != n_axes or values.shape[-1] != self.n_features:
+    def _noisy_rows(self, reports: Any) -> np.ndarray:
+        """Read reports; refuse all else, as the record would call rows without noise private."""
+        if not isinstance(reports, list | tuple) or not reports:
             raise ValueError(
-                f"{cure} of n_features={self.n_features} numbers, got shape {values.shape}."
+                "reports must be a list of results of report, one for each person, got "
+                f"{type(reports).__name__}. {_NOT_ROWS}"
             )
+        line = f"{self!r}\n".encode()
+        size = len(line) + 8 * int(self.n_features)
+        for place, one in enumerate(reports):
+            if not isinstance(one, bytes) or not one.startswith(line) or len(one) != size:
+                raise ValueError(
+                    f"reports[{place}] is no result of report of {self!r}: make it with these "
+                    f"parameters, or leave it out. {_NOT_ROWS}"
+                )
+        noisy = [np.frombuffer(one, "<f8", offset=len(line)) for one in reports]
+        return check_numbers(np.array(noisy), "reports")
