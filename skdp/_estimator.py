@@ -126,24 +126,6 @@ class Progress:
 _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 
 
-@contextmanager
-def report(
-    estimator: Any, context: Any, n_passes: Callable[[], int | None] | None
-) -> Iterator[None]:
-    """Tell callbacks of the passes of a fit or, without `n_passes`, of the fits of its steps."""
-    progress = None if context is None else Progress(estimator, context)
-    if progress and n_passes:
-        progress.begin(n_passes())
-    variable: ContextVar[Any] = OBSERVER if n_passes else _WHOLE
-    token = variable.set(progress)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-    if progress:
-        context.call_on_fit_task_end(estimator=estimator)
-
-
 def announce_fits(n_fits: int) -> None:
     """Tell callbacks that a pipeline or search begins, and how many fits it makes."""
     if whole := _WHOLE.get():
@@ -367,8 +349,13 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         view, digest = data
         if self._part is not None and self._part.party is not None:
             return view, self._part.party.open(plan, self._part.charge)
-        seed = draw_seed(self.random_state)
-        source = self._noise_source(seed, digest) if self._is_seeded else NoiseSource()
+        seed, source = draw_seed(self.random_state), NoiseSource()
+        if self._is_seeded:
+            # Fits that differ in the data, the class, a parameter or their part of a budget must
+            # not share noise: the difference of their releases would have no noise.
+            part = () if self._part is None else (self._part.cost.mu, self._part.cost.delta_tail)
+            fit = type(self).__name__, parameters_by_value(self), digest(), *part
+            source = NoiseSource(seed, fit)
         what = f"{type(self).__name__}.fit, {spec.n_units} {spec.unit.counted}"
         budget = self._open_budget(plan, what, source)
         budget.public_generator = algorithm_generator(seed)
@@ -417,15 +404,6 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _is_seeded(self) -> bool:
         """Whether noise is drawn from a seed."""
         return self.random_state is not None and self._cost().is_private
-
-    def _noise_source(self, seed: int | None, digest: Callable[[], Any]) -> NoiseSource:
-        """Return a source of noise, keyed by the seed, the data, the class and the parameters.
-
-        Fits that differ in any of these values must not share noise: the difference of their
-        releases would have no noise. `digest` hashes all data of the fit, in a pass over them.
-        """
-        part = () if self._part is None else (self._part.cost.mu, self._part.cost.delta_tail)
-        return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest(), *part))
 
 
 class PlannedEstimator(PrivateEstimator):
@@ -620,17 +598,26 @@ def restored_on_error(
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
     # `_fit_context` of scikit-learn needs the attributes that this call sets, even after an error:
     # the attributes to restore are copied after the call.
-    has_callbacks = "_skl_callbacks" in vars(estimator)
-    task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
+    progress = None
+    if "_skl_callbacks" in vars(estimator):
+        progress = Progress(estimator, estimator._init_callback_context(max_subtasks=None))
     before = dict(estimator.__dict__)
+    variable: ContextVar[Any] = OBSERVER if n_passes else _WHOLE
+    token = variable.set(progress)
     try:
         # An error or a warning about overflow would depend on single units.
-        with limits, np.errstate(all="ignore"), report(estimator, task, n_passes):
+        with limits, np.errstate(all="ignore"):
+            if progress and n_passes:
+                progress.begin(n_passes())
             yield
+        if progress:
+            progress.context.call_on_fit_task_end(estimator=estimator)
     except BaseException:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
+    finally:
+        variable.reset(token)
 
 
 def plan_of(spec: Any, parts: Any) -> Plan:

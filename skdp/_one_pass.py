@@ -11,8 +11,9 @@ from sklearn.utils.metaestimators import available_if
 
 from skdp import _validation as checks
 from skdp._estimator import PrivateEstimator, parameters_by_value, restored_on_error
+from skdp.data.people import Agreed
 from skdp.data.reduce import Kernel, Trees, joined_trees, rounding_of_depth, with_value
-from skdp.data.rows import Agreed, Rows
+from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.ledger._database import checked_key, take_once, write_once

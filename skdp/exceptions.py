@@ -98,14 +98,8 @@ def counted(number: int, noun: str) -> str:
 
 def callers() -> Iterator[tuple[str, str]]:
     """Yield module and name of each running function, the innermost first."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame := frame and frame.f_back:
+    for frame, _ in walk_stack(sys._getframe(1).f_back):
         yield str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
-
-
-def is_called_by(module: str) -> bool:
-    """Return whether a function of a module is on the call stack."""
-    return any(name == module for name, _ in callers())
 
 
 # ------------------------------
@@ -232,7 +226,7 @@ def warn_of_privacy(*messages: str) -> None:
         for message in messages:
             action = _action(message)
             if action == "error":
-                _warn(message)
+                warnings.warn(message, PrivacyWarning, stacklevel=_place()[0])
             elif action != "ignore":
                 gathered.append(message)
 
@@ -255,24 +249,26 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
     if outer is not None:
         outer += [f"{of}: {message}" if of else message for message in distinct.values()]
     else:
-        _warn("\n".join(distinct.values()))
+        warnings.warn("\n".join(distinct.values()), PrivacyWarning, stacklevel=_place()[0])
+
+
+def warning_filters() -> Any:
+    """Return the list of filters of warnings that applies here."""
+    # From Python 3.14 on, each context may have its own filters.
+    return getattr(warnings, "_get_filters", lambda: warnings.filters)()
 
 
 def _action(message: str) -> str:
     """Return the action of the first warning filter that matches a message at the user's line."""
     _, frame = _place()
     module, line = str(frame.f_globals.get("__name__", "")), frame.f_lineno
-    for action, text, category, of_module, of_line in warnings.filters:
+    for action, text, category, of_module, of_line in warning_filters():
         # In Python's default filters the module is a text, not a pattern.
         is_here = of_line in (0, line) and (of_module is None or re.match(of_module, module))
         is_meant = issubclass(PrivacyWarning, category) and (text is None or text.match(message))
         if is_here and is_meant:
             return action
     return "default"
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, PrivacyWarning, stacklevel=_place()[0])
 
 
 def _place() -> tuple[int, FrameType]:

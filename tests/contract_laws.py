@@ -87,13 +87,13 @@ the_record_is_what_was_planned = of_family(_checks.the_record_is_what_was_planne
 def a_seed_repeats_a_fit(family, cell):
     """To the last bit, also where kernels are copies, as in other processes; the record says so."""
     _checks.a_seed_repeats_a_fit(FamilyCase(family, cell))
-    leaves, arguments = reduce._chain_sums, family.arguments(family.ordinary(cell))
+    subtree, arguments = reduce._subtree, family.arguments(family.ordinary(cell))
 
-    def leaves_of_copies(kernel, *blocks):
-        return leaves(pickle.loads(cloudpickle.dumps(kernel)), *blocks)
+    def subtree_of_copies(lists, source, kernel):
+        return subtree(lists, source, pickle.loads(cloudpickle.dumps(kernel)))
 
     first = cell(random_state=SECRET).fit(*arguments)
-    with patch.object(reduce, "_chain_sums", leaves_of_copies):
+    with patch.object(reduce, "_subtree", subtree_of_copies):
         _recording.assert_same_fit(cell(random_state=SECRET).fit(*arguments), first)
     assert "guess" in repr(first.privacy_spent_)
 

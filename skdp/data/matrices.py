@@ -13,9 +13,8 @@ from scipy import sparse
 from scipy.sparse import issparse
 
 from skdp.data import containers
-from skdp.data.people import People, depth_of_people, sample_weight_of
-from skdp.data.reduce import BlockView, on_block, rounding_of_depth
-from skdp.data.rows import Agreed
+from skdp.data.people import Agreed, People, UnitView, sample_weight_of
+from skdp.data.reduce import on_block, rounding_of_depth
 from skdp.data.sources import Source, block_starts
 from skdp.exceptions import named
 from skdp.linalg.matrices import (
@@ -194,7 +193,12 @@ class RankOneMatrices(containers.SkdpContainer):
     @property
     def block_starts(self) -> np.ndarray:
         """Index of the first matrix of each block, and the number of matrices; public facts."""
-        return block_starts(len(self), self.dense_width, is_sparse=self.dense_width == 0)
+        return block_starts(len(self), self.dense_width, is_sparse=self.is_sparse)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether both factors are sparse."""
+        return self.dense_width == 0
 
     @property
     def dense_width(self) -> int:
@@ -333,7 +337,7 @@ SHORT_ROW = 32  # not studied
 
 
 @dataclass(eq=False)
-class Design(BlockView):  # numpydoc ignore=PR02
+class Design(UnitView):  # numpydoc ignore=PR02
     r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, computed when read.
 
     Sums are computed block by block in float64. Blocks depend only on the shape.
@@ -380,11 +384,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     in_pieces = True
 
-    @property
-    def block_starts(self) -> np.ndarray:
-        """Index of the first matrix of each block, and the number of matrices."""
-        return self.source.block_starts
-
     def blocks(self, group: range) -> Iterator[tuple[slice, Iterator[tuple[slice, Matrices]]]]:
         """Yield the blocks, each as an iterator over pieces that stay in cache."""
         is_scaled = self.center is not None or isinstance(self.multiplier, np.ndarray)
@@ -410,7 +409,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         """Whether blocks have all entries of matrices, rather than two factors."""
         return self.writes_factors_out or not isinstance(self.source, RankOneMatrices)
 
-    n_records = BlockView.n_units
+    n_records = UnitView.n_units
 
     @property
     def n_entries(self) -> int:
@@ -440,14 +439,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
         # The contribution of one matrix is itself a sum, whose additions count, too.
         depth = self.depth + terms_within(self.matrix_shape)
         return rounding_of_depth(depth, self.n_records)
-
-    @property
-    def _own_depth(self) -> int:
-        if self.people is None:
-            return super()._own_depth
-        width = getattr(self.source, "dense_width", None)
-        is_sparse = width == 0 or bool(getattr(self.source, "is_sparse", False))
-        return depth_of_people(self.n_entries, is_sparse=is_sparse, width=width)
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound on it."""
@@ -490,24 +481,21 @@ class Design(BlockView):  # numpydoc ignore=PR02
         if scaling is None:
             rows = rows.astype(np.float64, copy=False)
         else:
-            rows, scale = self._standardized(rows, *(one[: len(rows)] for one in scaling)), 1.0
+            center, multiplier, values = (one[: len(rows)] for one in scaling)
+            np.subtract(rows, center, out=values)
+            values *= multiplier
+            if self.largest is not None:
+                largest = self.largest.ravel()
+                # Clipping takes longer than this comparison, which rarely calls for it.
+                if max(values.max(), -values.min()) > largest.min():
+                    np.clip(values, -largest, largest, out=values)
+            rows, scale = values, 1.0
         sample_weight = sample_weight_of(self.people, piece)
         if sample_weight is not None:
             # In Fortran order, and in another dtype, a sum may depend on the position of its row.
             rows = np.ascontiguousarray(rows, np.float64)
         values = rows.reshape(-1, *self.matrix_shape)
         return DenseMatrices(values, scale, self.row_map, self.column_map, sample_weight)
-
-    def _standardized(
-        self, rows: np.ndarray, center: np.ndarray, multiplier: np.ndarray, values: np.ndarray
-    ) -> np.ndarray:
-        """Center, scale and clip rows, and return them in C order."""
-        np.subtract(rows, center, out=values)
-        values *= multiplier
-        if self.largest is None or max(values.max(), -values.min()) <= self.largest.min():
-            return values  # clipping would change nothing
-        np.minimum(values, self.largest.ravel(), out=values)
-        return np.maximum(values, -self.largest.ravel(), out=values)
 
 
 def terms_within(matrix_shape: tuple[int, int]) -> int:

@@ -609,20 +609,14 @@ class RowBlocks(SkdpContainer):
         block = in_c_order(block)
         return block if self.function is None else in_c_order(self.function(block))
 
-    def _made(self) -> Iterator[Any]:
-        """Yield the blocks of `make_blocks`; errors lose their text, which may contain values."""
-        blocks = hide_error_text(lambda: iter(self.make_blocks()))
-        while (block := hide_error_text(next, blocks, _END)) is not _END:
-            yield block
-
     def _checked_blocks(self) -> Iterator[RawBlock]:
         blocks = self._raw_blocks()
         return blocks if self.function is None else map(self.function, blocks)
 
     def _raw_blocks(self) -> Iterator[RawBlock]:
         """Yield the blocks of a pass; refuse more or fewer rows than `shape` says."""
-        n_left = self.shape[0]
-        for made in self._made():
+        n_left, blocks = self.shape[0], hide_error_text(lambda: iter(self.make_blocks()))
+        while (made := hide_error_text(next, blocks, _END)) is not _END:
             block = self._alike(*read_block(made), "A block of make_blocks")
             n_left -= block.shape[0]
             if n_left < 0:

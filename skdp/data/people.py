@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from skdp.data.containers import checked_container, hide_error_text, is_collection
 from skdp.data.parts import RowParts
-from skdp.data.reduce import rounding_of_depth
-from skdp.data.sources import depth_of, largest_depth
+from skdp.data.reduce import BlockView, part_ranges, sum_depth
+from skdp.data.sources import Source, block_starts, largest_depth
 from skdp.exceptions import joined
 
 # ------------------------------
@@ -199,15 +199,89 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
     return depth + _MORE_ROUNDINGS
 
 
-def rounding_of_units(
-    like: Any, shape: tuple[int, int], *, are_people: bool, is_sparse: bool
-) -> float:
-    """Bound the relative rounding error of a sum over ``shape[0]`` people or rows."""
+def depth_of(
+    like: Any,
+    shape: tuple[int, int],
+    *,
+    is_sparse: bool,
+    are_people: bool = False,
+    width: int | None = None,
+) -> int:
+    """Bound the longest chain of additions in sums over people, or over rows as many as `shape`.
+
+    The bound depends on public facts only: on the shape and, if `like` is a `RowParts`, on the
+    numbers of rows of its parts. `width` is the number of columns that the length of blocks depends
+    on, by default that of `shape`; it is not for rows in parts.
+    """
     if are_people:
-        depth = depth_of_people(shape[1], is_sparse=is_sparse)
-    else:
-        depth = depth_of(like, shape, is_sparse=is_sparse)
-    return rounding_of_depth(depth, shape[0])
+        return depth_of_people(shape[1], is_sparse=is_sparse, width=width)
+    if isinstance(like, RowParts) and like.shape == shape and width is None:
+        source = Source(like)
+        return sum_depth(source.block_starts, shape[1], part_ranges(source))
+    n_columns = shape[1] if width is None else width
+    return sum_depth(block_starts(shape[0], n_columns, is_sparse=is_sparse), shape[1])
+
+
+# ------------------------------
+# Views of rows, whose units are rows or people, of one owner or of several.
+
+
+class Agreed(NamedTuple):
+    """Public facts on which all owners of a federated fit agree, for the view of one owner's rows.
+
+    Sums over the view add the rows of this owner only. But all owners use the agreed number of
+    units for three things: the stride of samples, the count that a search for a quantile looks for,
+    and the bounds on rounding. A sample has the bound on rounding of all rows, as a stream is not
+    sampled.
+    """
+
+    n_units: int  # rows of all owners, or number of owners if owners are the units
+    depth: int  # longest chain of additions at any owner
+
+
+class UnitView(BlockView):
+    """A view of the rows of a source, with the units that a fit protects."""
+
+    source: Any
+    people: People | None
+    agreed: Agreed | None
+
+    def __post_init__(self) -> None:
+        """Refuse sums with a longer chain of additions than the owners have agreed on."""
+        if self.agreed is not None and self._own_depth > self.agreed.depth:
+            raise ValueError(
+                f"A sum over X has a chain of {self._own_depth} additions, and at most "
+                f"{self.agreed.depth} have been agreed: pass X as one array, or in fewer parts."
+            )
+
+    @property
+    def n_units(self) -> int:
+        """Number of rows or, if users are protected, of users; across owners, the agreed number."""
+        if self.agreed is not None:
+            return self.agreed.n_units
+        return int(self.source.shape[0] if self.people is None else self.people.n_people)
+
+    @property
+    def width(self) -> int:
+        """Length of the vectors whose outer products are the largest sum of a fit."""
+        return int(self.source.shape[1])
+
+    @property
+    def block_starts(self) -> np.ndarray:
+        """Index of the first row of each block, and the number of rows."""
+        return np.asarray(self.source.block_starts)
+
+    @property
+    def depth(self) -> int:
+        """Longest chain of additions in a sum over this view; with several owners, as agreed."""
+        return self._own_depth if self.agreed is None else self.agreed.depth
+
+    @property
+    def _own_depth(self) -> int:
+        if self.people is None:
+            return sum_depth(self.block_starts, self.width, part_ranges(self))
+        width = getattr(self.source, "dense_width", None)
+        return depth_of_people(self.width, is_sparse=self.source.is_sparse, width=width)
 
 
 # ------------------------------

@@ -6,7 +6,7 @@ tree for each part, and another tree for the sums of the parts. The tree depends
 only: so a sum has the same bits, whichever threads or processes compute its subtrees.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from contextvars import ContextVar
 from functools import partial, reduce
@@ -50,40 +50,9 @@ def on_block(function: Callable[[Any], Any]) -> Kernel:
 class BlockView:
     """Base class of views of data in blocks, over which :func:`map_sum` passes."""
 
-    source: Any
-    block_starts: Any
     n_jobs: int | None
-    people: Any  # persons of rows, if users are protected
-    agreed: Any  # facts that all owners of a federated fit agree on
-
-    def __post_init__(self) -> None:
-        """Refuse sums with a longer chain of additions than the owners have agreed on."""
-        if self.agreed is not None and self._own_depth > self.agreed.depth:
-            raise ValueError(
-                f"A sum over X has a chain of {self._own_depth} additions, and at most "
-                f"{self.agreed.depth} have been agreed: pass X as one array, or in fewer parts."
-            )
-
-    @property
-    def n_units(self) -> int:
-        """Number of rows or, if users are protected, of users; across owners, the agreed number."""
-        if self.agreed is not None:
-            return int(self.agreed.n_units)
-        return int(self.source.shape[0] if self.people is None else self.people.n_people)
-
-    @property
-    def width(self) -> int:
-        """Length of the vectors whose outer products are the largest sum of a fit."""
-        return int(self.source.shape[1])
-
-    @property
-    def depth(self) -> int:
-        """Longest chain of additions in a sum over this view; with several owners, as agreed."""
-        return self._own_depth if self.agreed is None else int(self.agreed.depth)
-
-    @property
-    def _own_depth(self) -> int:
-        return sum_depth(self.block_starts, self.width, part_ranges(self))
+    #: Length of the vectors whose outer products are the largest sum of a fit.
+    width: Any
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
         """Sum the results of a kernel, each of `size` numbers, over all blocks.
@@ -156,7 +125,12 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
 def _subtree(lists: list[list[range]], source: Any, kernel: Kernel) -> Any:
     """Sum the results of a kernel over consecutive lists of leaves; a leaf is a range of blocks."""
     blocks = source.blocks(range(lists[0][0].start, lists[-1][-1].stop))
-    return tree_sum(tree_sum(_chain_sums(kernel, blocks, leaves)) for leaves in lists)
+
+    def _leaf_sum(leaf: range) -> Any:
+        # `next` raises an error if blocks are missing; `islice` would not.
+        return reduce(_add, (kernel(*next(blocks)) for _ in leaf), None)
+
+    return tree_sum(tree_sum(map(_leaf_sum, leaves)) for leaves in lists)
 
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
@@ -216,18 +190,6 @@ def _leaves(part: range, size: int) -> list[range]:
     """Divide the blocks of a part into leaves: ranges whose results are added one by one."""
     length = _leaf_length(len(part), size)
     return [part[i : i + length] for i in range(0, len(part), length)]
-
-
-def _chain_sums(
-    kernel: Kernel, blocks: Iterator[tuple[slice, Any]], leaves: Iterable[range]
-) -> Iterator[Any]:
-    """Add the results of a kernel for the blocks of each leaf, one by one; yield the sums."""
-    for leaf in leaves:
-        total = None
-        for _ in leaf:
-            # `next` raises an error if blocks are missing; `islice` would not.
-            total = _add(total, kernel(*next(blocks)))
-        yield total
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:

@@ -18,8 +18,8 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import CURES, MISSING, not_finite_rows, text_of_kinds
 from skdp.data.parts import Parts, Targets
-from skdp.data.people import People, depth_of_people
-from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block
+from skdp.data.people import Agreed, People, UnitView
+from skdp.data.reduce import Kernel, PerRow, map_sum, on_block
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
 from skdp.linalg.matrices import SampleWeighted
 from skdp.linalg.norms import (
@@ -304,21 +304,8 @@ class RowCache(NamedTuple):
     bound: float | None = None
 
 
-class Agreed(NamedTuple):
-    """Public facts on which all owners of a federated fit agree, for the view of one owner's rows.
-
-    Sums over the view add the rows of this owner only. But all owners use the agreed number of
-    units for three things: the stride of samples, the count that a search for a quantile looks for,
-    and the bounds on rounding. A sample has the bound on rounding of all rows, as a stream is not
-    sampled.
-    """
-
-    n_units: int  # rows of all owners, or number of owners if owners are the units
-    depth: int  # longest chain of additions at any owner
-
-
 @dataclass(eq=False)
-class Rows(BlockView):  # numpydoc ignore=PR02
+class Rows(UnitView):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, which are computed block by block in each pass.
 
     Sums are computed in float64, whatever the dtype of the data. Every sum is returned with its
@@ -365,17 +352,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """Leave out the cache: other processes get only rows in parts, and load them again."""
         return {**vars(self), "cache": RowCache()}
 
-    n_rows = BlockView.n_units
+    n_rows = UnitView.n_units
 
     @property
     def n_features(self) -> int:
         """Number of features."""
         return self.source.shape[1]
-
-    @property
-    def block_starts(self) -> np.ndarray:
-        """Index of the first row of each block, and the number of rows."""
-        return self.source.block_starts
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of rows, centered and weighted."""
@@ -549,12 +531,6 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             return moment
 
         return self.map_sum(_kernel, (size + 1) ** 2), self._rounding(2, size)
-
-    @property
-    def _own_depth(self) -> int:
-        if self.people is not None:
-            return depth_of_people(self.width, is_sparse=self.source.is_sparse)
-        return super()._own_depth
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the rounding error of a sum over rows of products of `degree` factors.

@@ -155,18 +155,6 @@ def rows_of_part(source: Source, part: int) -> containers.RawBlock:
     return stacked(blocks) if len(blocks) > 1 else blocks[0].copy()
 
 
-def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
-    """Bound the longest chain of additions in sums over the rows of X, or over rows of that shape.
-
-    The bound depends on public facts only: on the shape and, for a `RowParts`, on the numbers of
-    rows of parts.
-    """
-    if isinstance(X, RowParts) and X.shape == shape:
-        source = Source(X)
-        return reduce.sum_depth(source.block_starts, shape[1], reduce.part_ranges(source))
-    return reduce.sum_depth(block_starts(*shape, is_sparse=is_sparse), shape[1])
-
-
 def largest_depth(
     n_rows: int, n_features: int, *, is_sparse: bool, width: int | None = None
 ) -> int:

@@ -3,7 +3,6 @@
 import os
 import sys
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
@@ -16,7 +15,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from skdp.exceptions import PrivacyWarning
+from skdp.exceptions import PrivacyWarning, warning_filters
 
 # ------------------------------
 # Settings of the whole process, which hold while any thread asks for them.
@@ -86,21 +85,15 @@ class _Silenced(metaclass=_WhileRequested):
 _FILTER: Any = ("ignore", None, _Silenced, None, 0)  # 0 stands for any line; not tuned
 
 
-def _filters() -> Any:
-    """Return the list of filters of warnings that applies here."""
-    # From Python 3.14 on, each context may have its own filters.
-    return getattr(warnings, "_get_filters", lambda: warnings.filters)()
-
-
 def _silence() -> None:
     """Put `_FILTER` first; if it is there already, other code may have put filters before it."""
-    if (filters := _filters())[:1] != [_FILTER]:
+    if (filters := warning_filters())[:1] != [_FILTER]:
         filters.insert(0, _FILTER)
 
 
 def _unsilence() -> None:
-    while _FILTER in _filters():
-        _filters().remove(_FILTER)
+    while _FILTER in (filters := warning_filters()):
+        filters.remove(_FILTER)
 
 
 #: Silences warnings while rows are loaded or made, as these warnings may show values.

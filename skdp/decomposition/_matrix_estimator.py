@@ -20,7 +20,8 @@ from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._prior import FEATURES, NORMAL_LAW, check_prior
 from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, text_of_kinds
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
-from skdp.data.people import keyed_by_people, people_of, rounding_of_units
+from skdp.data.people import depth_of, keyed_by_people, people_of
+from skdp.data.reduce import rounding_of_depth
 from skdp.data.rows import Rows, not_finite_error
 from skdp.data.sources import Source, as_source, digest, holds_sparse
 from skdp.decomposition import _spec
@@ -401,9 +402,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             )
         self._check_unused_bounds(given_unit, has_bases=support.has_bases)
         is_sparse, are_people = holds_sparse(like), isinstance(unit, ResolvedUser)
-        rounding = rounding_of_units(
-            like, shape, are_people=are_people, is_sparse=is_sparse or unit.is_sparse
-        )
+        depth = depth_of(like, shape, is_sparse=is_sparse or unit.is_sparse, are_people=are_people)
         facts = {
             "unit": unit,
             "given_unit": given_unit,
@@ -412,7 +411,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             "shape": shape,
             "is_sparse": is_sparse,
             "dtype": float_dtype(like),
-            "rounding": rounding,
+            "rounding": rounding_of_depth(depth, shape[0]),
             "center": center,
             "releases_mean": not self._is_pca or isinstance(center, str),
             "prior": self._checked_prior(shape[1], names, given_unit, has_bases=support.has_bases),

@@ -16,8 +16,9 @@ from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, planned_size
 from skdp.data.containers import as_feature_names, float_dtype, refuse_other_columns
 from skdp.data.matrices import RankOneMatrices, terms_within
+from skdp.data.people import Agreed
 from skdp.data.reduce import rounding_of_depth
-from skdp.data.rows import Agreed, Rows
+from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source, digests, holds_sparse, largest_depth
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.linear_model._logistic_regression import PrivateClassifier

@@ -13,9 +13,9 @@ from skdp._validation import with_parameters
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowParts, Targets
-from skdp.data.people import People, depth_of_people
-from skdp.data.reduce import rounding_of_depth, sum_depth
-from skdp.data.sources import as_source, block_starts, depth_of, holds_sparse
+from skdp.data.people import People, depth_of, depth_of_people
+from skdp.data.reduce import rounding_of_depth
+from skdp.data.sources import as_source, holds_sparse
 from skdp.linalg.norms import with_data
 from skdp.linear_model._supervised import UNITS, Shape
 from skdp.linear_model._trace_regressor import PrivateRegressor
@@ -215,17 +215,13 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
         # The fit sums over X, and over rows with one more column, which may be dense though X is
         # sparse: `depth` bounds the chains of additions in both.
         is_sparse, width = holds_sparse(rows), size[1] + 1
-        if self.privacy_unit == "user":
-            depth = max(
-                depth_of_people(size[1], is_sparse=is_sparse),
-                depth_of_people(width, is_sparse=is_sparse),
-                depth_of_people(width, is_sparse=stays_sparse),
-            )
-        else:
-            depth = depth_of(rows, size, is_sparse=is_sparse)
-            if not isinstance(rows, RowParts):
-                starts = block_starts(size[0], width, is_sparse=stays_sparse)
-                depth = max(depth, sum_depth(starts, width))
+        are_people = self.privacy_unit == "user"
+        depth = depth_of(rows, size, is_sparse=is_sparse, are_people=are_people)
+        if are_people:
+            depth = max(depth, depth_of_people(width, is_sparse=is_sparse))
+        if are_people or not isinstance(rows, RowParts):
+            wider = size[0], width
+            depth = max(depth, depth_of(rows, wider, is_sparse=stays_sparse, are_people=are_people))
         return self._asked(
             LeastSquaresSpec,
             unit=UNITS[self.privacy_unit](self.adjacency),

@@ -18,9 +18,9 @@ from skdp._prior import FEATURES, PriorParameter, check_prior, linear_classifier
 from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of, with_parameters
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import Targets
-from skdp.data.people import People, depth_of_people, keyed_by_people
+from skdp.data.people import People, depth_of, keyed_by_people
 from skdp.data.reduce import rounding_of_depth
-from skdp.data.sources import as_source, computed, depth_of, digests, holds_sparse
+from skdp.data.sources import as_source, computed, digests, holds_sparse
 from skdp.linear_model import _supervised as supervised
 from skdp.linear_model._supervised import Shape, SupervisedEstimator
 from skdp.linear_model.logistic.fit import Estimate, read_once, solve_logistic, warnings_for_size
@@ -215,9 +215,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         self, rows: Any, size: Any, shape: Shape, classes: Any = None, **facts: Any
     ) -> LogisticSpec:
         check_not_pure(type(self).__name__, self._cost())
-        depth = depth_of(rows, size, is_sparse=holds_sparse(rows))
-        if self.privacy_unit == "user":
-            depth = depth_of_people(size[1], is_sparse=holds_sparse(rows))
+        are_people = self.privacy_unit == "user"
+        depth = depth_of(rows, size, is_sparse=holds_sparse(rows), are_people=are_people)
         classes = self._known_classes() if classes is None else classes
         is_enforced = self.classes is not None
         spec = self._asked(

@@ -28,7 +28,7 @@ from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.sources import cached, computed
-from skdp.exceptions import is_called_by
+from skdp.exceptions import callers
 from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit, ResolvedUser
 
 #: Shape of the matrices in X; None if X has rows of features.
@@ -336,7 +336,7 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
     """
     known = given_classes(classes)
     # How many classes y has is private, so the call stack has to tell whether y was split.
-    if len(known) > 2 and is_called_by("sklearn.multiclass"):
+    if len(known) > 2 and any(module == "sklearn.multiclass" for module, _ in callers()):
         raise ValueError(
             f"classes has {len(known)} labels, but OneVsRestClassifier, OneVsOneClassifier and "
             "OutputCodeClassifier ask for two classes at a time: pass classes=[0, 1], and for "

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, check_not_pure
 from skdp.data.containers import finite, float_dtype
-from skdp.data.people import keyed_by_people, people_of, rounding_of_units
+from skdp.data.people import depth_of, keyed_by_people, people_of
+from skdp.data.reduce import rounding_of_depth
 from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse
 from skdp.exceptions import counted
@@ -161,12 +162,13 @@ class ColumnEstimator(PrivateEstimator):
         check_not_pure(type(self).__name__, self._cost())
         interval = checked_interval(self.bounds, n_features, names)
         is_user, shape = self.privacy_unit == "user", (n_units, n_features)
+        depth = depth_of(like, shape, is_sparse=is_sparse, are_people=is_user)
         return self._asked(
             self._kind,
             unit=(ResolvedUser if is_user else ResolvedRow)(self.adjacency),
             n_units=n_units,
             n_features=n_features,
-            rounding=rounding_of_units(like, shape, are_people=is_user, is_sparse=is_sparse),
+            rounding=rounding_of_depth(depth, n_units),
             interval=interval,
             names=names,
             has_gaps=self._takes_gaps,

@@ -11,9 +11,10 @@ from scipy import sparse
 
 from skdp import DPTruncatedSVD, RowBlocks
 from skdp._estimator import plan_of
+from skdp.data.people import Agreed, depth_of
 from skdp.data.reduce import sum_depth
-from skdp.data.rows import Agreed, RowCache, Rows, open_rows
-from skdp.data.sources import as_source, block_starts, depth_of, largest_depth
+from skdp.data.rows import RowCache, Rows, open_rows
+from skdp.data.sources import as_source, block_starts, largest_depth
 from skdp.datasets import make_interactions
 from skdp.decomposition._spec import RowsSpec
 from skdp.decomposition.rows.fit import read_rows_once

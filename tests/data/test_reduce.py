@@ -194,7 +194,7 @@ class Chained(reduce.BlockView):
     n_jobs = 1
 
     def __init__(self, n_rows, width):
-        self.source = np.empty((n_rows, width))
+        self.width = width
         self.block_starts = np.arange(n_rows + 1)
 
     def blocks(self, group):

@@ -11,8 +11,8 @@ from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier, RowBlocks
+from skdp.data.people import depth_of
 from skdp.data.reduce import PerRow, rounding_of_depth
-from skdp.data.sources import depth_of
 from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.testing._recording import Group, farthest_of, fit_with, record, replay, scripted_budget
 

@@ -13,9 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from skdp._validation import AT_LEAST_ONE, check_numbers
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices, terms_within
-from skdp.data.people import depth_of_people
-from skdp.data.reduce import rounding_of_depth, sum_depth
-from skdp.data.sources import Source, as_source, block_starts, depth_of, holds_sparse
+from skdp.data.people import depth_of
+from skdp.data.reduce import rounding_of_depth
+from skdp.data.sources import Source, as_source, holds_sparse
 from skdp.exceptions import shown
 from skdp.linalg.matrices import tangent_dimension
 from skdp.linear_model._supervised import UNITS, Shape
@@ -213,19 +213,13 @@ def facts_of(
         factors = issparse(rows.left), issparse(rows.right)
     elif is_sparse and shape[1] == 1 and not is_short:
         factors = True, False
-    dense_width, stays_sparse = n_features, is_sparse
+    dense_width = None
     if factors is not None:
         # The columns of dense factors alone decide how many rows a block has.
         sides = zip(shape, factors, strict=True)
         dense_width = sum(length for length, is_sparse in sides if not is_sparse)
-        stays_sparse = dense_width == 0
-    if of_people:
-        depth = depth_of_people(n_features, is_sparse=stays_sparse, width=dense_width)
-    elif factors is None:
-        depth = depth_of(rows, size, is_sparse=stays_sparse)
-    else:
-        starts = block_starts(n_units, dense_width, is_sparse=stays_sparse)
-        depth = sum_depth(starts, n_features)
+    stays_sparse = is_sparse if dense_width is None else dense_width == 0
+    depth = depth_of(rows, size, is_sparse=stays_sparse, are_people=of_people, width=dense_width)
     return {
         "n_units": n_units,
         "matrix_shape": shape,
