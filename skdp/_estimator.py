@@ -205,7 +205,6 @@ class BudgetMixin(checks.PlainParametersMixin):
         """Open the budget of a plan, which charges the ledger for `what`."""
         # Sensitivities hold for valid bounds, and scikit-learn has an option to skip this check.
         self._validate_params()
-        plan.check_memory()
         charge: Charge | None = None
         if self._part is not None:
             charge = self._part.charge

@@ -1,7 +1,8 @@
-"""Small fits that together reach every family; `constants.py` measures them.
+"""Small fits of every family, whose accuracy `constants.py` measures.
 
-A case draws its data once. It is fitted many times with other constants, by a package that is read
-anew each time: hence nothing of the package is imported before a fit.
+A case draws its data once, and fits them many times, each time with another value of a constant.
+For each value `constants.py` imports the package again, so that no case imports estimators or units
+before its fit: `new` does.
 """
 
 import importlib
@@ -18,13 +19,13 @@ from skdp import datasets
 
 __all__ = ["CASES", "Case"]
 
-# Worse than no model at all by that much is not told from what is worse still.
+# An accuracy below this counts as this one: 0 is no better than no model.
 _LEAST = -1.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """Data of a seed, and how accurate a fit of them is: 1 at best."""
+    """Functions that draw the data of a seed, and fit them and return an accuracy: 1 at best."""
 
     name: str
     family: str
@@ -36,31 +37,21 @@ class Case:
 
 
 def new(name: str, *arguments: Any, **parameters: Any) -> Any:
-    """Make an object of the package as it now is, by its name."""
+    """Make an object of the package, as it is imported now, from the name of its class."""
     module, _, name = f"skdp.{name}".rpartition(".")
     return getattr(importlib.import_module(module), name)(*arguments, **parameters)
 
 
-def entry() -> Any:
-    return new("units.Entry", (-1.0, 1.0), zero_is_missing=False)
-
-
-def edge() -> Any:
-    return new("units.Edge", (0.0, 1.0))
-
-
-def interaction() -> Any:
-    return new("units.Interaction")
-
-
-def change() -> Any:
-    return new("units.FrobeniusChange", 1.0)
+entry = partial(new, "units.Entry", (-1.0, 1.0), zero_is_missing=False)
+edge = partial(new, "units.Edge", (0.0, 1.0))
+interaction = partial(new, "units.Interaction")
+change = partial(new, "units.FrobeniusChange", 1.0)
 
 
 def captured(
     name: str, k: int, X: Any, seed: int, unit: Callable[[], Any] | None = None, **parameters: Any
 ) -> float:
-    """Compare the captured variance with that of the best components."""
+    """Return the captured variance as a fraction of that of the best components."""
     if unit is not None:
         parameters["privacy_unit"] = unit()
     components = new(name, k, random_state=seed, **parameters).fit(X).components_
@@ -96,7 +87,7 @@ def coefficients(rank: int, data: Any, seed: int, **parameters: Any) -> float:
 
 
 def predicted(data: Any, seed: int, **parameters: Any) -> float:
-    """Explain what is left of fresh responses; the last third of the records is fresh."""
+    """Fit two thirds of the records; return R2 on the last third."""
     X, y = data
     n = 2 * len(X) // 3
     fit = new("DPTraceRegressor", random_state=seed, **parameters).fit(X[:n], y[:n])
@@ -104,7 +95,7 @@ def predicted(data: Any, seed: int, **parameters: Any) -> float:
 
 
 def classified(data: Any, seed: int, **parameters: Any) -> float:
-    """Count fresh records that are told right; the last third is fresh."""
+    """Fit two thirds of the records; return the accuracy on the last third."""
     X, y = data
     n, classes = 2 * len(X) // 3, np.unique(y)
     fit = new("DPLogisticRegression", classes=classes, random_state=seed, **parameters)
@@ -112,14 +103,14 @@ def classified(data: Any, seed: int, **parameters: Any) -> float:
 
 
 def scaled(X: np.ndarray, seed: int, **parameters: Any) -> float:
-    """Compare scales, by their logarithms, and means, in units of the scales, with the exact."""
+    """Return 1 minus the errors of log scales and, in units of the scales, of means."""
     fit, scale = new("DPStandardScaler", random_state=seed, **parameters).fit(X), X.std(axis=0)
     off = np.abs(np.log(fit.scale_ / scale)) + np.abs(fit.mean_ - X.mean(axis=0)) / scale
     return 1 - off.mean()
 
 
 def personal(k: int, data: Any, seed: int, **parameters: Any) -> float:
-    """Explain responses without noise of fresh rows; every other row of a user is fresh."""
+    """Fit every other row of each user; return R2 of noiseless responses of the other rows."""
     X, y, users, coef = data
     mine = X[::2], y[::2], users[::2]
     model = new("DPPersonalizedRegressor", k, random_state=seed, **parameters).fit(*mine)
@@ -154,7 +145,7 @@ def matrices(n: int, side: int, seed: int, **parameters: Any) -> Any:
 
 
 def unlike_columns(seed: int) -> Any:
-    """Draw correlated columns of other centers and units, one that is rare, and one of counts."""
+    """Draw correlated columns of different centers and units, a rare one, and one of counts."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(9_000, 8)) + 0.7 * random.normal(size=(9_000, 1))
     X[:, 6] = random.random(9_000) < 0.05
@@ -164,13 +155,13 @@ def unlike_columns(seed: int) -> Any:
 
 
 def years(seed: int) -> np.ndarray:
-    """Draw columns that are narrow beside their distance from 0."""
+    """Draw columns whose spread is small compared with their distance from 0."""
     random = np.random.default_rng(seed)
     return 2000 + random.normal(size=(9_000, 6)) * np.geomspace(1, 30, 6)
 
 
 def classes(n_classes: int, seed: int) -> Any:
-    """Draw the same columns, with as many classes as there are intervals of a noisy response."""
+    """Draw the columns of `unlike_columns`, with quantile intervals of a response as classes."""
     X, y = unlike_columns(seed)
     return X, np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
 
@@ -180,25 +171,25 @@ def users(n: int, seed: int, **parameters: Any) -> Any:
 
 
 SVD, PCA = partial(captured, "DPTruncatedSVD"), partial(captured, "DPPCA")
+FACTORS, FACTORED = partial(captured, "DPLowRankFactorizer"), partial(factored, 3, unit=change)
+EXPONENTIAL = partial(personal, 1, solver="exponential", delta=0.0, epsilon=4.0)
+HEADLESS = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
+TRACE = partial(coefficients, 2)
+SPIKED = partial(spiked, 4000, 60)
 DENSE = partial(low_rank, 300, 200, singular_values=(200, 140, 100))
 RECORDS = partial(matrices, 4000, 10)
+CELLS, TASKS = (partial(matrices, 8000, 10, design=design) for design in ("completion", "tasks"))
 USERS = partial(users, 700, rows_per_user=40)
-HEADLESS = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
+UNLIKE_USERS = partial(users, 1000, rows_per_user=20, mean=1.0, correlation=0.6)
+FEW_USERS = partial(users, 300, n_features=4, n_components=1, rows_per_user=20)
 
 CASES = (
     Case("PCA, digits", "rows", digits, partial(PCA, 5, epsilon=0.4)),
     Case("SVD, digits", "rows", digits, partial(SVD, 3, epsilon=0.4)),
-    Case(
-        "SVD, power",
-        "rows",
-        partial(spiked, 4000, 60),
-        partial(SVD, 5, solver="power", epsilon=0.5),
-    ),
+    Case("SVD, power", "rows", SPIKED, partial(SVD, 5, solver="power", epsilon=0.5)),
     Case("SVD, people", "rows", partial(interactions, 3000, 500), partial(SVD, 3)),
     Case("SVD, entries", "entries", DENSE, partial(SVD, 3, unit=entry, epsilon=4.0)),
-    Case(
-        "PCA, entries, pure", "entries", DENSE, partial(PCA, 3, unit=entry, delta=0.0, epsilon=40.0)
-    ),
+    Case("PCA, entries, pure", "entries", DENSE, partial(PCA, 3, unit=entry, delta=0, epsilon=40)),
     Case("SVD, edges", "entries", graph, partial(SVD, 2, unit=edge, epsilon=0.7)),
     Case(
         "SVD, interactions",
@@ -206,39 +197,19 @@ CASES = (
         partial(interactions, 600, 300),
         partial(SVD, 2, unit=interaction),
     ),
-    Case(
-        "factors, rows",
-        "factors",
-        partial(spiked, 4000, 60),
-        partial(captured, "DPLowRankFactorizer", 5, epsilon=0.5),
-    ),
-    Case("factors, input", "factors", DENSE, partial(factored, 3, unit=change, epsilon=2.0)),
+    Case("factors, rows", "factors", SPIKED, partial(FACTORS, 5, epsilon=0.5)),
+    Case("factors, input", "factors", DENSE, partial(FACTORED, epsilon=2.0)),
     Case(
         "factors, alternating",
         "factors",
         DENSE,
-        partial(factored, 3, unit=change, solver="alternating", epsilon=4.0),
+        partial(FACTORED, solver="alternating", epsilon=4.0),
     ),
     Case("stream", "factors", DENSE, partial(streamed, 3, unit=change, epsilon=4.0)),
-    Case("trace, matrices", "trace", RECORDS, partial(coefficients, 2, epsilon=0.4)),
-    Case(
-        "trace, start from data",
-        "trace",
-        RECORDS,
-        partial(coefficients, 2, init="spectral", epsilon=0.6),
-    ),
-    Case(
-        "trace, cells",
-        "trace",
-        partial(matrices, 8000, 10, design="completion"),
-        partial(coefficients, 2, epsilon=0.3),
-    ),
-    Case(
-        "trace, tasks",
-        "trace",
-        partial(matrices, 8000, 10, design="tasks"),
-        partial(coefficients, 2, epsilon=0.3),
-    ),
+    Case("trace, matrices", "trace", RECORDS, partial(TRACE, epsilon=0.4)),
+    Case("trace, start from data", "trace", RECORDS, partial(TRACE, init="spectral", epsilon=0.6)),
+    Case("trace, cells", "trace", CELLS, partial(TRACE, epsilon=0.3)),
+    Case("trace, tasks", "trace", TASKS, partial(TRACE, epsilon=0.3)),
     Case("trace, unlike columns", "trace", unlike_columns, predicted),
     Case("scaler", "columns", lambda seed: unlike_columns(seed)[0], scaled),
     Case(
@@ -251,17 +222,7 @@ CASES = (
     Case("classes", "classes", partial(classes, 2), classified),
     Case("classes, several", "classes", partial(classes, 5), partial(classified, epsilon=0.5)),
     Case("personal", "personal", USERS, partial(personal, 2)),
-    Case(
-        "personal, mean, correlation",
-        "personal",
-        partial(users, 1000, rows_per_user=20, mean=1.0, correlation=0.6),
-        partial(personal, 2),
-    ),
+    Case("personal, mean, correlation", "personal", UNLIKE_USERS, partial(personal, 2)),
     Case("personal, altmin", "personal", USERS, partial(personal, 2, solver="altmin", epsilon=4.0)),
-    Case(
-        "personal, exponential",
-        "personal",
-        partial(users, 300, n_features=4, n_components=1, rows_per_user=20),
-        partial(personal, 1, solver="exponential", delta=0.0, epsilon=4.0, **HEADLESS),
-    ),
+    Case("personal, exponential", "personal", FEW_USERS, partial(EXPONENTIAL, **HEADLESS)),
 )

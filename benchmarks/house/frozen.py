@@ -1,9 +1,9 @@
-"""Whether fits are what they were: the bits of all that the attacked cells release and become.
+"""Whether fits are, to the last bit, as they were before a change.
 
-`python -m benchmarks.house.frozen FILE` writes a hash of every attribute, of the plan, and of the
-warnings to a new file; for one that is there already it tells what differs. Noise follows from the
-number of the release in its fit, and from its shape: parameters may change. Another kind of machine
-has other bits.
+`python -m benchmarks.house.frozen FILE` fits all cells of all families, and writes a hash of every
+attribute, of the plan and of the warnings to a new file. If the file exists, the command prints
+which hashes differ from it. The noise of a release depends only on its number in the fit and on its
+shape, so that parameters may change. Hashes of different kinds of machines differ.
 """
 
 import hashlib
@@ -27,13 +27,12 @@ sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE.parents[1] / "tests" / 
 
 from families import FAMILIES  # noqa: E402
 
-# Of each cell, that many datasets.
-N_DATASETS = 2
-PLANS = []
+N_DATASETS = 2  # that each cell is fitted to
+PLANS = []  # of all fits so far
 
 
 class ScriptedSource(NoiseSource):
-    """Noise by the number of the release."""
+    """Keys of noise that follow from the numbers of the releases only."""
 
     def __init__(self, seed=None, context=()):
         super().__init__(seed)
@@ -44,19 +43,19 @@ class ScriptedSource(NoiseSource):
 
 
 def open_and_keep(plan, *others, of=PrivacyBudget.of, **more):
-    """Open the budget of a plan, and keep the plan."""
+    """Open the budget of a plan, and add the plan to `PLANS`."""
     PLANS.append(plan)
     return of(plan, *others, **more)
 
 
 def hashed(value):
-    """Hash all that a value holds; of the types of skdp the names only, as definitions may move."""
+    """Hash a value; types of skdp count by their names only, as they may move to other modules."""
     text = re.sub(r"<class 'skdp\.(?:\w+\.)*(\w+)'>", r"<class '\1'>", repr(all_of(value)))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def lines_of(path, of_skipped):
-    """Tell each line of a way, and what may stand in its place, with its number."""
+    """Yield the planned lines of a branch, and what may be recorded in their place, numbered."""
     for number, line in enumerate(path):
         change = None if line.sensitivity is None else float(line.sensitivity)
         scale = None if line.noise_std is None else float(line.noise_std)
@@ -65,7 +64,7 @@ def lines_of(path, of_skipped):
 
 
 def held_by(estimator):
-    """Hash what a fit has left behind, and what its releases have cost."""
+    """Hash the attributes of a fitted estimator, its record and its plan."""
     spent = estimator.privacy_spent_
     lines = [(one.mechanism, one.sensitivity, one.noise_std, one.share) for one in spent.releases]
     left_out = estimator.get_params(deep=False).keys() | {"privacy_spent_"} | NOT_COMPARED
@@ -85,7 +84,7 @@ def held_by(estimator):
 
 
 def fitted(family, cell, data, **more):
-    """Fit, and hash what is left and what has been said."""
+    """Fit, and hash the fitted estimator and the warnings."""
     with warnings.catch_warnings(record=True) as told, family.setting(cell):
         warnings.simplefilter("always")
         estimator = cell(random_state=SEED, **more)
@@ -94,7 +93,7 @@ def fitted(family, cell, data, **more):
 
 
 def fits():
-    """Yield the name of each fit, and what it holds; the first of each cell is exact, too."""
+    """Yield the name and the hashes of each fit; each cell is also fitted without noise."""
     for family in FAMILIES:
         for cell in family.cells:
             datasets = list(itertools.islice(family.datasets(cell).items(), N_DATASETS))
@@ -105,7 +104,7 @@ def fits():
 
 
 def differences(before, after):
-    """Tell what differs, the most frequent first."""
+    """Yield lines on what differs, the most frequent difference first."""
     counts, examples = Counter(), {}
     for name in before.keys() & after.keys():
         items = before[name].items() ^ after[name].items()
@@ -132,9 +131,9 @@ def main():
         file.write_text(json.dumps(found, indent=0, sort_keys=True))
         print(f"{len(found)} fits written to {file}")
         return
-    told = list(differences(json.loads(file.read_text()), found))
-    print("\n".join(told) or f"All {len(found)} fits are what they were.")
-    sys.exit(bool(told))
+    lines = list(differences(json.loads(file.read_text()), found))
+    print("\n".join(lines) or f"All {len(found)} fits are what they were.")
+    sys.exit(bool(lines))
 
 
 if __name__ == "__main__":

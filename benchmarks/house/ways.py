@@ -1,16 +1,16 @@
-"""How long the way of a fit is: functions and files before its first noise, and kinds of carriers.
+"""How many functions a fit enters, and how many classes carry its data.
 
-`python -m benchmarks.house.ways --write` writes what stands behind "Now" in ways.md, and without
-`--write` prints it. With `--tree NAME` it prints the calls of one case before the first noise, each
-function once where it is first entered. With `--whole` it prints how many functions and files a
-second fit of 2,000 rows of 8 columns enters in all, comprehensions and lambdas among them, beside
-what is aimed at.
+`python -m benchmarks.house.ways` prints a table of fits: how many functions and files each of them
+enters before its first noise and in all, and how many kinds of carriers it has. `--write` writes
+the table into ways.md, below "Now". `--tree NAME` prints the calls of one fit before its first
+noise, each function where it is first entered. `--whole` prints, beside the aims, how many
+functions and files a second fit of 2,000 rows of 8 columns enters in all.
 
-A function counts if it is defined in `skdp` and entered; so does every nested one. Comprehensions
-and lambdas count in a number of its own. A carrier is a class of `skdp` with data of its own of
-which an instance is passed to a function, or returned by one. Estimators and what a user gives
-(units) are none; the second number leaves out the rooms data/ and linalg/, whose classes are views
-of X and matrices.
+A function counts if it is defined in `skdp`; nested functions count, too. Comprehensions and
+lambdas are counted in a column of their own, and with `--whole`. A carrier is a class of `skdp`
+whose instances are passed to functions or returned. Estimators and units, which users make, are no
+carriers; the second number leaves out `data/` and `linalg/`, whose classes are views of X and
+matrices.
 """
 
 import argparse
@@ -18,13 +18,12 @@ import ast
 import re
 import sys
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 import skdp
 from benchmarks.house.weight import weigh
@@ -32,16 +31,15 @@ from skdp.units import Edge, Entry, FrobeniusChange, Interaction, Unit
 
 ROOT = str(Path(skdp.__file__).parent)
 PAGE, NOW = Path(__file__).with_suffix(".md"), "## Now"
-_INNER = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>", "<lambda>")
 _VIEWS = ("skdp.data.", "skdp.linalg.")
 _NOTHING_RELEASED = ("datasets",)
 _OTHER_WORDS = {("step", "model_selection/_report.py")}  # a heading
-# What stands for a number, or comes behind a name, in names of releases.
+# Parts of the names of releases that number them, such as "component 2: " and "norm, counts 3".
 _NUMBERED = re.compile(r"(, (count|closer) \d+.*)|(^component \d+: )|( \d+$)")
 
 
-def cases() -> dict[str, tuple[Callable[[], Any], tuple]]:
-    """Make the estimators, and what they are fitted to."""
+def cases() -> dict[str, tuple[Any, tuple]]:
+    """Make the estimators, each with the arguments of its fit."""
     rng = np.random.default_rng(0)
     X, wide = rng.normal(size=(2000, 12)), rng.random(size=(600, 450))
     table, y = rng.random(size=(60, 40)), X @ np.ones(12)
@@ -49,80 +47,56 @@ def cases() -> dict[str, tuple[Callable[[], Any], tuple]]:
     graph = (graph + graph.T) / 2
     matrices = rng.normal(size=(3000, 4, 5))
     responses = matrices.sum(axis=(1, 2))
+    svd, classes = skdp.DPTruncatedSVD, {"classes": [0, 1]}
+    of_entries = {"privacy_unit": Entry((0, 1)), "solver": "alternating"}
+    two_sketch = {"privacy_unit": FrobeniusChange(1.0), "solver": "two_sketch"}
+    of_responses = {"privacy_unit": "response", "response_bound": 9.0}
+    personal = skdp.DPPersonalizedRegressor(2, epsilon=8.0)
+    no_extras = dict.fromkeys(("fit_intercept", "mean_head", "decorrelate"), False)
+    exponential = skdp.DPPersonalizedRegressor(
+        1, solver="exponential", **no_extras, random_state=2**70
+    )
     return {
-        "DPPCA": (lambda: skdp.DPPCA(2), (X,)),
-        "DPPCA, bounds": (lambda: skdp.DPPCA(2, row_norm=5.0, mean_norm=5.0), (X,)),
-        "DPPCA, power": (lambda: skdp.DPPCA(2, solver="power"), (X,)),
-        "DPTruncatedSVD": (lambda: skdp.DPTruncatedSVD(2), (X,)),
-        "DPTruncatedSVD, guided": (lambda: skdp.DPTruncatedSVD(2, epsilon=20.0), (wide,)),
-        "DPTruncatedSVD, entries": (
-            lambda: skdp.DPTruncatedSVD(2, privacy_unit=Entry((0, 1)), solver="alternating"),
-            (table,),
-        ),
-        "DPTruncatedSVD, edges": (
-            lambda: skdp.DPTruncatedSVD(2, privacy_unit=Edge((0, 1))),
-            (graph,),
-        ),
-        "DPTruncatedSVD, interactions": (
-            lambda: skdp.DPTruncatedSVD(2, privacy_unit=Interaction()),
-            (table > 0.5,),
-        ),
-        "DPLowRankFactorizer, rows": (lambda: skdp.DPLowRankFactorizer(2), (X,)),
-        "DPLowRankFactorizer, sketches": (
-            lambda: skdp.DPLowRankFactorizer(
-                2, privacy_unit=FrobeniusChange(1.0), solver="two_sketch"
-            ),
-            (table,),
-        ),
-        "DPStandardScaler": (lambda: skdp.DPStandardScaler(), (X,)),
-        "DPStandardScaler, bounds": (lambda: skdp.DPStandardScaler(bounds=(-3, 3)), (X,)),
-        "DPLogisticRegression": (lambda: skdp.DPLogisticRegression(classes=[0, 1]), (X, y > 0)),
-        "DPLinearRegression": (lambda: skdp.DPLinearRegression(), (X, y)),
-        "DPTraceClassifier": (
-            lambda: skdp.DPTraceClassifier(1, classes=[0, 1]),
-            (matrices, responses > 0),
-        ),
+        "DPPCA": (skdp.DPPCA(2), (X,)),
+        "DPPCA, bounds": (skdp.DPPCA(2, row_norm=5.0, mean_norm=5.0), (X,)),
+        "DPPCA, power": (skdp.DPPCA(2, solver="power"), (X,)),
+        "DPTruncatedSVD": (svd(2), (X,)),
+        "DPTruncatedSVD, guided": (svd(2, epsilon=20.0), (wide,)),
+        "DPTruncatedSVD, entries": (svd(2, **of_entries), (table,)),
+        "DPTruncatedSVD, edges": (svd(2, privacy_unit=Edge((0, 1))), (graph,)),
+        "DPTruncatedSVD, interactions": (svd(2, privacy_unit=Interaction()), (table > 0.5,)),
+        "DPLowRankFactorizer, rows": (skdp.DPLowRankFactorizer(2), (X,)),
+        "DPLowRankFactorizer, sketches": (skdp.DPLowRankFactorizer(2, **two_sketch), (table,)),
+        "DPStandardScaler": (skdp.DPStandardScaler(), (X,)),
+        "DPStandardScaler, bounds": (skdp.DPStandardScaler(bounds=(-3, 3)), (X,)),
+        "DPLogisticRegression": (skdp.DPLogisticRegression(**classes), (X, y > 0)),
+        "DPLinearRegression": (skdp.DPLinearRegression(), (X, y)),
+        "DPTraceClassifier": (skdp.DPTraceClassifier(1, **classes), (matrices, responses > 0)),
         "DPLogisticRegression, bounds": (
-            lambda: skdp.DPLogisticRegression(classes=[0, 1], row_norm=5.0),
+            skdp.DPLogisticRegression(**classes, row_norm=5.0),
             (X, y > 0),
         ),
-        "DPTraceRegressor": (lambda: skdp.DPTraceRegressor(1), (matrices, responses)),
-        "DPTraceRegressor, vectors": (lambda: skdp.DPTraceRegressor(1), (X, y)),
+        "DPTraceRegressor": (skdp.DPTraceRegressor(1), (matrices, responses)),
+        "DPTraceRegressor, vectors": (skdp.DPTraceRegressor(1), (X, y)),
         "DPTraceRegressor, spectral": (
-            lambda: skdp.DPTraceRegressor(1, init="spectral", epsilon=5.0),
+            skdp.DPTraceRegressor(1, init="spectral", epsilon=5.0),
             (matrices, responses),
         ),
-        "DPTraceRegressor, responses": (
-            lambda: skdp.DPTraceRegressor(1, privacy_unit="response", response_bound=9.0),
-            (X, y),
-        ),
-        "DPPersonalizedRegressor": (
-            lambda: skdp.DPPersonalizedRegressor(2, epsilon=8.0),
-            (X, y, groups),
-        ),
+        "DPTraceRegressor, responses": (skdp.DPTraceRegressor(1, **of_responses), (X, y)),
+        "DPPersonalizedRegressor": (personal, (X, y, groups)),
         "DPPersonalizedRegressor, altmin": (
-            lambda: skdp.DPPersonalizedRegressor(2, epsilon=8.0, solver="altmin"),
+            clone(personal).set_params(solver="altmin"),
             (X, y, groups),
         ),
         "DPPersonalizedRegressor, pooled": (
-            lambda: skdp.DPPersonalizedRegressor(0, epsilon=8.0),
+            skdp.DPPersonalizedRegressor(0, epsilon=8.0),
             (X, y, groups),
         ),
-        "DPPersonalizedRegressor, exponential": (
-            lambda: skdp.DPPersonalizedRegressor(
-                1,
-                solver="exponential",
-                fit_intercept=False,
-                mean_head=False,
-                decorrelate=False,
-                random_state=2**70,
-            ),
-            (X[:, :4], y, groups),
-        ),
+        "DPPersonalizedRegressor, exponential": (exponential, (X[:, :4], y, groups)),
     }
 
 
-# Functions, and for the pipeline files, that a whole fit is to enter.
+# How many functions, and for the pipeline how many files, a whole fit is to enter.
 AIMS = {  # not tuned
     "DPPCA": "160",
     "DPLogisticRegression": "220",
@@ -135,79 +109,74 @@ def whole_fits() -> Iterator[str]:
     """Count the functions and files of a whole fit of some estimators, in rows of a table."""
     X = np.random.default_rng(0).normal(size=(2000, 8))
     y = X @ np.ones(8)
-    makes: list[tuple[Callable[[], Any], tuple]] = [
-        (lambda: skdp.DPPCA(2, row_norm=3.0, mean_norm=1.0), (X,)),
-        (lambda: skdp.DPLogisticRegression(), (X, y > 0)),
-        (lambda: skdp.DPLinearRegression(), (X, y)),
-        (
-            lambda: skdp.make_dp_pipeline(
-                skdp.DPStandardScaler(), skdp.DPPCA(2), skdp.DPLogisticRegression()
-            ),
-            (X, y > 0),
-        ),
+    steps = skdp.DPStandardScaler(), skdp.DPPCA(2), skdp.DPLogisticRegression()
+    fits: list[tuple[Any, tuple]] = [
+        (skdp.DPPCA(2, row_norm=3.0, mean_norm=1.0), (X,)),
+        (skdp.DPLogisticRegression(), (X, y > 0)),
+        (skdp.DPLinearRegression(), (X, y)),
+        (skdp.make_dp_pipeline(*steps), (X, y > 0)),
     ]
     yield "| whole fit | functions, files | aim |"
     yield "|---|---|---|"
-    for (name, aim), (make, data) in zip(AIMS.items(), makes, strict=True):
-        way, _ = followed(make, data)
-        entered = way.functions[1] | way.every_inner
-        yield f"| {name} | {len(entered)}, {len({one[0] for one in entered})} | {aim} |"
+    for (name, aim), (estimator, data) in zip(AIMS.items(), fits, strict=True):
+        yield f"| {name} | {counted(followed(estimator, data)[0].entered)} | {aim} |"
+
+
+Place = tuple[str, str, int]  # file, qualified name and line of a function
 
 
 class Way:
-    """What a fit enters and passes on, before its first noise and in all."""
+    """What a fit enters and passes on."""
 
     def __init__(self) -> None:
-        self.functions: list[set[tuple[str, str, int]]] = [set(), set()]
-        # Comprehensions and lambdas before the first noise.
-        self.inner: set[tuple[str, str, int]] = set()
-        self.every_inner: set[tuple[str, str, int]] = set()
-        self.carriers: list[Counter[str]] = [Counter(), Counter()]
+        # Functions, each with whether the fit entered it before its first noise.
+        self.entered: dict[Place, bool] = {}
+        self.carriers: set[str] = set()
         self.tree: list[str] = []
-        self.is_before, self._depth = True, 0
+        self._is_before, self._depth = True, 0
 
     def __call__(self, frame: Any, event: str, arg: Any) -> None:
         code = frame.f_code
-        if not code.co_filename.startswith(ROOT) or code.co_name in _INNER:
-            if code.co_filename.startswith(ROOT):
-                place = code.co_filename[len(ROOT) + 1 :]
-                self.every_inner.add((place, code.co_qualname, code.co_firstlineno))
-                if self.is_before:
-                    self.inner.add((place, code.co_qualname, code.co_firstlineno))
+        if event not in ("call", "return") or not code.co_filename.startswith(ROOT):
             return
-        if event == "call":
+        place = code.co_filename[len(ROOT) + 1 :], code.co_qualname, code.co_firstlineno
+        if is_inner(place):
+            self.entered.setdefault(place, self._is_before)
+        elif event == "call":
             self._depth += 1
-            if code.co_name == "draw" and code.co_filename.endswith("privacy/noise.py"):
-                self.is_before = False
-            self._enter(code)
+            self._is_before &= place[:2] != ("privacy/noise.py", "draw")
+            if self._is_before and place not in self.entered:
+                self.tree.append("  " * (self._depth - 1) + f"{place[1]}  ({place[0]})")
+            self.entered.setdefault(place, self._is_before)
             for value in list(frame.f_locals.values()):
                 self._see(value)
-        elif event == "return":
+        else:
             self._depth -= 1
             self._see(arg)
 
-    def _enter(self, code: Any) -> None:
-        entered = (code.co_filename[len(ROOT) + 1 :], code.co_qualname, code.co_firstlineno)
-        if self.is_before and entered not in self.functions[0]:
-            self.tree.append("  " * (self._depth - 1) + f"{entered[1]}  ({entered[0]})")
-        for phase in range(1 - self.is_before, 2):
-            self.functions[phase].add(entered)
-
     def _see(self, value: Any) -> None:
-        parts = value if type(value) in (tuple, list) else (value,)
-        for one in parts[:5]:
+        for one in value[:5] if type(value) in (tuple, list) else (value,):
             kind = type(one)
             if kind.__module__.startswith("skdp") and not isinstance(one, BaseEstimator | Unit):
-                for phase in range(1 - self.is_before, 2):
-                    self.carriers[phase][f"{kind.__module__}.{kind.__name__}"] += 1
+                self.carriers.add(f"{kind.__module__}.{kind.__name__}")
 
 
-def followed(make: Callable[[], Any], arguments: tuple) -> tuple[Way, Any]:
-    """Follow one fit; what is computed once in a process has been before."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        make().fit(*arguments)
-        estimator, way = make(), Way()
+def is_inner(place: Place) -> bool:
+    """Return whether a function is a comprehension, a lambda, or the body of a module."""
+    return place[1].endswith(">")
+
+
+def counted(places: Iterable[Place]) -> str:
+    """Write the numbers of functions and of their files."""
+    files = [file for file, *_ in places]
+    return f"{len(files)}, {len(set(files))}"
+
+
+def followed(estimator: Any, arguments: tuple) -> tuple[Way, Any]:
+    """Follow one fit after a first one, which has computed what a process computes once."""
+    with warnings.catch_warnings(action="ignore"):
+        clone(estimator).fit(*arguments)
+        estimator, way = clone(estimator), Way()
         sys.setprofile(way)
         try:
             estimator.fit(*arguments)
@@ -225,10 +194,10 @@ def _docstrings(tree: ast.AST) -> Iterator[Any]:
 
 
 def files_of_names(names: set[str], root: Path = Path(ROOT)) -> dict[str, list[str]]:
-    """Find the files in whose code a name of a release stands as a string.
+    """Find the files whose code has a name of a release as a string.
 
-    A value of a parameter, such as "gradient" of a solver, is no such name: what `StrOptions` and
-    defaults hold. Nor is a word in a room where nothing is released, or a heading.
+    A value of a parameter, in `StrOptions` or as a default, such as the solver "gradient", is no
+    such name; nor is a word in a file where nothing is released, or a heading.
     """
     found: dict[str, list[str]] = {name: [] for name in names}
     for path in sorted(root.rglob("*.py")):
@@ -241,7 +210,7 @@ def files_of_names(names: set[str], root: Path = Path(ROOT)) -> dict[str, list[s
 
 
 def _strings_of(tree: ast.AST) -> set[str]:
-    """Give the strings of a module, but for docstrings and values of parameters."""
+    """Return the strings of a module, except docstrings and values of parameters."""
     nodes = list(ast.walk(tree))
     left_out = set(map(id, _docstrings(tree)))
     for node in nodes:
@@ -255,7 +224,7 @@ def _strings_of(tree: ast.AST) -> set[str]:
 
 
 def _parameter_values(node: ast.AST) -> list[ast.AST]:
-    """Give what says which values parameters may have, and have by default."""
+    """Return the nodes with defaults of parameters and with their admitted values."""
     if isinstance(node, ast.arguments):
         return [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
     if isinstance(node, ast.ClassDef):
@@ -267,7 +236,7 @@ def _parameter_values(node: ast.AST) -> list[ast.AST]:
 
 
 def stem(name: str) -> str:
-    """Take the numbers off the name of a release."""
+    """Remove the numbers from the name of a release."""
     while (shorter := _NUMBERED.sub("", name)) != name:
         name = shorter
     return name
@@ -288,10 +257,10 @@ def main() -> None:
         "| kinds of carriers |",
         "|---|---|---|---|---|---|",
     ]
-    for case, (make, data) in cases().items():
+    for case, fit in cases().items():
         if arguments.tree not in (None, case):
             continue
-        way, estimator = followed(make, data)
+        way, estimator = followed(*fit)
         names |= {stem(one.name) for one in estimator.privacy_spent_.releases}
         lines.append(row_of(case, way))
         lines += way.tree if arguments.tree else []
@@ -305,19 +274,21 @@ def main() -> None:
 
 def row_of(case: str, way: Way) -> str:
     """Write a row of the table."""
-    counts = [f"{len(seen)}, {len({one[0] for one in seen})}" for seen in way.functions]
+    before = [place for place, is_before in way.entered.items() if is_before]
+    named = [place for place in before if not is_inner(place)]
+    in_all = [place for place in way.entered if not is_inner(place)]
     budgeting = sum(
-        one[0].startswith(("privacy/", "ledger/", "units.py")) or "plan" in one[0]
-        for one in way.functions[0]
+        file.startswith(("privacy/", "ledger/", "units.py")) or "plan" in file for file, *_ in named
     )
-    kinds = [name for name in way.carriers[1] if not name.startswith(_VIEWS)]
-    carriers = f"{len(way.carriers[1])}, {len(kinds)}"
-    inner = len(way.functions[0]) + len(way.inner)
-    return f"| {case} | {counts[0]} | {inner} | {budgeting} | {counts[1]} | {carriers} |"
+    n_kinds = sum(not name.startswith(_VIEWS) for name in way.carriers)
+    return (
+        f"| {case} | {counted(named)} | {len(before)} | {budgeting} | {counted(in_all)} "
+        f"| {len(way.carriers)}, {n_kinds} |"
+    )
 
 
 def totals(names: set[str]) -> list[str]:
-    """Write which names stand in more than one file, and how much code there is."""
+    """Write which names of releases several files have, and how many code lines there are."""
     shared = {name: files for name, files in files_of_names(names).items() if len(files) > 1}
     total = sum(weigh(path)["code lines"] for path in Path(ROOT).rglob("*.py"))
     return [

@@ -29,8 +29,8 @@ from skdp.pipeline._dp_pipeline import planned
 from skdp.pipeline._run import warnings_of
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import algorithm_generator, digest_of
-from skdp.privacy.releases import PrivacySpent
-from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
+from skdp.privacy.releases import Charge
+from skdp.privacy.shares import Exchange, Party, ShareBudget, Shares
 from skdp.units import ResolvedRow
 
 # Largest number of rows of an owner if owners are the units. Then their numbers of rows are
@@ -94,23 +94,15 @@ class Agreement(Terms):
     names: list[str] | None  # names of the features
     plan: Plan
     is_masked: bool
-    dropouts: int  # number of owners who may leave
+    # Number of owners who may leave. If positive, each release begins with a roll call, which finds
+    # out who is absent.
+    dropouts: int
     digest: bytes  # hash of all these facts
 
     @property
     def n_owners(self) -> int:
         """Number of owners."""
         return self.shares.n_owners
-
-    @property
-    def has_roll_calls(self) -> bool:
-        """Whether each release begins with a roll call, which finds out who is absent."""
-        return self.dropouts > 0
-
-    @property
-    def layouts(self) -> list[ShareLayout]:
-        """The layouts of the releases on the default branch."""
-        return [self.shares.planned(self.plan.cost, release) for release in self.plan.releases]
 
 
 def agreement_of(federation: Any) -> Agreement:
@@ -135,14 +127,14 @@ def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[
         raise ValueError(f"n_features={n_features}, but like has {size} features: pass like alone.")
     dtype, names = float_dtype(like), as_feature_names(checks.feature_names(like))
     if isinstance(like, RankOneMatrices):
-        parts = (_zeros(one, one.shape, one.dtype) for one in (like.left, like.right))
+        parts = (_zeros(one, one.dtype) for one in (like.left, like.right))
         return RankOneMatrices(*parts), names
-    return _zeros(like, getattr(like, "shape", np.shape(like)), dtype), names
+    return _zeros(like, dtype), names
 
 
-def _zeros(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return a record of zeros for an X of this shape, sparse if `like` is."""
-    shape = (1, *shape[1:])
+def _zeros(like: Any, dtype: np.dtype) -> Any:
+    """Return a record of zeros with the number of features of `like`, sparse if `like` is."""
+    shape = (1, *np.shape(like)[1:])
     return csr_array(shape, dtype=dtype) if holds_sparse(like) else np.zeros(shape, dtype)
 
 
@@ -182,7 +174,7 @@ def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = No
         view: Any = _pipeline_data(agreement, X, y)
     else:
         estimator, spec, agreed = agreement.estimator, agreement.spec, agreement.agreed
-        view = _own_view(estimator, spec, agreed, agreement.null, agreement, X, y)
+        view = _own_view(agreement, estimator, spec, agreed, agreement.null, X, y)
     sizes = agreement.shares.sizes
     if sizes and number is not None and not agreement.is_unit_owner:
         n_rows, size = source_of_view(view).shape[0], sizes[number]
@@ -192,13 +184,7 @@ def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = No
 
 
 def _own_view(
-    estimator: PrivateEstimator,
-    spec: Any,
-    agreed: Agreed | None,
-    null: Any,
-    terms: Terms,
-    X: Any,
-    y: Any,
+    terms: Terms, estimator: Any, spec: Any, agreed: Agreed | None, null: Any, X: Any, y: Any
 ) -> Any:
     """Check and read the rows of one owner, for a fit with the spec of the rows of all owners."""
     check_size = partial(_check_size, null=null, most_rows=terms.most_rows)
@@ -271,26 +257,29 @@ def run_fit(
     rows: Any,
     exchange: Exchange,
     *,
-    charge: Callable[[PrivacySpent], None] | None = None,
+    charge: Charge | None = None,
 ) -> tuple[Any, list[str]]:
     """Run the fit on the rows of one party; return the model, equal for all, and warnings."""
     # At each release `exchange` returns the sum over all owners; `charge` charges this owner.
     estimator = clone(agreement.estimator)
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
-    n_own = n_rows if agreement.is_unit_owner else 1
-    weight = n_own / shares.n_owners
+    n_own, weight = n_rows if agreement.is_unit_owner else 1, None
     if shares.sizes and not agreement.is_unit_owner:
         # A mean over owners weights them by their numbers of rows, as these are public.
         weight = n_rows / shares.n_units
-    opener = partial(ShareBudget.open, shares=shares, exchange=exchange, n_own=n_own, weight=weight)
+
+    def _open(plan: Plan, charge: Any) -> PrivacyBudget:
+        budget = ShareBudget.open(plan, shares, exchange, n_own=n_own, weight=weight, charge=charge)
+        budget.public_generator = algorithm_generator(agreement.seed)
+        return budget
+
     if isinstance(rows, PipelineData):
-        warnings = estimator._fit(*rows, party=party_of(agreement, opener, charge))
+        warnings = estimator._fit(*rows, party=party_of(agreement, _open, charge))
         _set_names(agreement, estimator, estimator.pipeline_.steps[0][1])
         return estimator, warnings
     estimator.n_features_in_ = math.prod(agreement.null.shape[1:])
     _set_names(agreement, estimator)
-    budget = opener(agreement.plan, charge=charge)
-    budget.public_generator = algorithm_generator(agreement.seed)
+    budget = _open(agreement.plan, charge)
     with np.errstate(all="ignore"):
         result = estimator._solve(agreement.spec, agreement.plan.parts, rows, budget)
         warnings = estimator._keep(agreement.spec, result, budget)
@@ -315,7 +304,7 @@ class PipelineData(NamedTuple):
 
 
 def party_of(
-    terms: Terms, opener: Callable[..., PrivacyBudget], charge: Callable[..., None] | None
+    terms: Terms, opener: Callable[..., PrivacyBudget], charge: Charge | None = None
 ) -> Party:
     """Return what a pipeline calls for each step: functions that make its spec, rows and budget."""
     # `opener` opens the budget of a step, given its plan, and `charge` charges the ledger.
@@ -326,26 +315,20 @@ def party_of(
 
     def _validate(step: Any, X: Any, y: Any) -> tuple[Any, Data]:
         spec, agreed, null = _spec_of_all(step, X)
-        view = _own_view(step, spec, agreed, null, terms, X, y)
+        view = _own_view(terms, step, spec, agreed, null, X, y)
         step.n_features_in_ = X.shape[1]
         return spec, (view, lambda: None)
-
-    def _open(plan: Plan, charge: Any) -> PrivacyBudget:
-        plan.check_memory()
-        budget = opener(plan, charge=charge)
-        budget.public_generator = algorithm_generator(terms.seed)
-        return budget
 
     def _spec(step: Any, like: Any) -> Any:
         return _spec_of_all(step, like)[0]
 
     unit = ResolvedOwner.name if terms.is_unit_owner else None
-    return Party(terms.shares.n_units, unit, _spec, _validate, _open, charge)
+    return Party(terms.shares.n_units, unit, _spec, _validate, opener, charge)
 
 
 def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple[Plan, list[str]]:
     """Check steps, rows and targets; return the plan and its warnings, and spend nothing."""
-    run, shares, _, places = pipeline._opened(X, y, party=party_of(terms, ShareBudget.open, None))
+    run, shares, _, places = pipeline._opened(X, y, party=party_of(terms, ShareBudget.open))
     return planned(run, shares, places), warnings_of(run, shares, places)
 
 

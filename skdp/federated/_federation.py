@@ -130,7 +130,7 @@ class _Exchanges:
 
     def sum_counts(self, layout: ShareLayout, part: np.ndarray) -> Summed:
         """Ask all owners for their counts of a release, and return the sum of the counts."""
-        if self._agreement.has_roll_calls:
+        if self._agreement.dropouts:
             self._call_roll(self._send_last_sum("ready", self._history.before(layout)))
             fields = {"release": self._n_released, "absent": list(self._absent)}
             answers = self._ask("hand_in", fields, expected="answer")
@@ -152,7 +152,7 @@ class _Exchanges:
         """Send the last sum to all owners; check that they have got the same messages so far."""
         confirmations = self._confirmations if self._n_released == 0 else []
         fields = {"release": self._n_released, "confirmations": confirmations}
-        kind = "ready" if self._agreement.has_roll_calls else "answer"
+        kind = "ready" if self._agreement.dropouts else "answer"
         answers = self._ask(kind, fields, *self._last_sum, expected=expected)
         self._check(answers, history)
         return answers
@@ -238,9 +238,7 @@ _CONSTRAINTS: dict[str, Any] = {
     "owners": [AT_LEAST_ONE],
     "unit": [StrOptions({"row", "owner"})],
     "aggregator": [StrOptions({"masked", "trusted", "none"})],
-    "colluding": [_NOT_NEGATIVE],
-    "dropouts": [_NOT_NEGATIVE],
-    "seed": [_NOT_NEGATIVE],
+    **{name: [_NOT_NEGATIVE] for name in ("colluding", "dropouts", "seed")},
     "sparse": ["boolean"],
 }
 #: Estimators that can be fitted across owners: their fits release only sums over rows.
@@ -528,7 +526,7 @@ class Federation:
     @property
     def noise_factor(self) -> float:
         """The noise std of sums, divided by the noise std in the plan."""
-        return self._agreement.shares.excess
+        return self._agreement.shares.excess()
 
     def fit(self, parts: Sequence[Any], y: Any = None, *, ledger: Any = None) -> Any:
         """Run the fit of all parties in this process, with the messages of separate processes.
@@ -604,18 +602,17 @@ class Federation:
             )
 
     def __repr__(self) -> str:
-        agreement = self._agreement
-        shares = agreement.shares
-        n_bytes = sum(layout.n_bytes for layout in agreement.layouts)
+        agreement, plan, shares = self._agreement, self.plan, self._agreement.shares
+        n_bytes = sum(shares.planned(plan.cost, one).n_bytes for one in plan.releases)
         # Exchanges: two for keys, one for each release of the longest branch (two with a roll
         # call), and one at the end.
-        n_releases = agreement.plan.n_releases * (1 + agreement.has_roll_calls)
-        n_exchanges = 2 * agreement.is_masked + n_releases + 1
+        n_of_releases = plan.n_releases * (2 if agreement.dropouts else 1)
+        n_exchanges = 2 * agreement.is_masked + n_of_releases + 1
         return (
             f"Federation of {shares.n_owners} owners, {counted(shares.n_honest, 'honest share')}:\n"
             f"  agreement: {agreement.digest.hex()[:16]}, the same for all parties\n"
-            f"  noise std of sums: {shares.excess:.4g} times that of the plan\n"
+            f"  noise std of sums: {shares.excess():.4g} times that of the plan\n"
             f"  exchanges: {n_exchanges} at most\n"
             f"  an owner sends and gets {n_bytes / 1e3:,.1f} kB of numbers each\n"
-            f"{agreement.plan!r}"
+            f"{plan!r}"
         )

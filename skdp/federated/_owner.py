@@ -42,7 +42,8 @@ class Handshake:
     ) -> None:
         self._peers = _checked_identities(number, identity, peers, agreement.n_owners)
         self._agreement, self._number = agreement.digest, number
-        self._n_neighbors = masks.n_neighbors(agreement.n_owners, agreement.shares.n_lost)
+        n_lost = agreement.n_owners - agreement.shares.n_honest
+        self._n_neighbors = masks.n_neighbors(agreement.n_owners, n_lost)
         self._identity: Ed25519PrivateKey = identity
         self._secrets = dict[int, bytes]()
 
@@ -55,7 +56,8 @@ class Handshake:
             )
         key = masks.new_key()
         public = masks.public_of(key)
-        signature = self._sign(_KEYS, b"%d" % self._number, public)
+        parts = b"%d" % self._number, public
+        signature = masks.sign(self._identity, _KEYS, self._agreement, *parts)
         state.secret_key = key.hex()
         fields = {"owner": self._number, "public": public.hex(), "signature": signature.hex()}
         return pack("keys", fields)
@@ -76,7 +78,7 @@ class Handshake:
             raise FederationError("Two owners have the same public key.")
         self._secrets = masks.shared_secrets(key, neighbors)
         state.publics = given
-        signature = self._sign(_CONFIRM, digest)
+        signature = masks.sign(self._identity, _CONFIRM, self._agreement, digest)
         return pack("confirm", {"owner": self._number, "signature": signature.hex()})
 
     def check_confirmations(self, state: OwnerState, asked: Message) -> None:
@@ -102,9 +104,6 @@ class Handshake:
     def forget(self, state: OwnerState) -> None:
         """Delete the keys of a fit that has ended."""
         state.secret_key, self._secrets = "", {}
-
-    def _sign(self, purpose: bytes, *parts: bytes) -> bytes:
-        return masks.sign(self._identity, purpose, self._agreement, *parts)
 
     def _check(self, given: Sequence[Any], purpose: bytes, *parts: bytes) -> None:
         """Refuse a pair [number of an owner, signature] whose signature is invalid."""
@@ -440,7 +439,7 @@ class Owner:
     def _reply_to(self, asked: Message) -> bytes:
         """Answer a question that is new for this owner."""
         if asked.kind in ("answer", "ready", "hand_in"):
-            if (asked.kind == "answer") == self._agreement.has_roll_calls:
+            if (asked.kind == "answer") == (self._agreement.dropouts > 0):
                 raise FederationError(
                     "Each release must begin with a roll call if dropouts is positive, else none."
                 )
@@ -457,11 +456,15 @@ class Owner:
         Answer with this owner's part of the release or, if absent owners must be known first, with
         "ready".
         """
-        number = asked.fields["release"]
-        self._check_is_next(number)
+        number, state = asked.fields["release"], self._state
+        if state.has_ended:
+            raise FederationError("The fit has ended.")
+        is_next = number == len(state.sums) + state.is_charged
+        if not is_next or number != len(state.absent):
+            raise FederationError("The question is not about the next release, or was answered.")
         if number == 0:
             if self._handshake is not None:
-                self._handshake.check_confirmations(self._state, asked)
+                self._handshake.check_confirmations(state, asked)
             self._begin()
         else:
             self._resume(asked.arrays[0])
@@ -495,14 +498,6 @@ class Owner:
         handed_in = self._state.absent[ready.fields["release"] :]
         fields = {"absent": handed_in[0]} if handed_in else {}
         return pack(ready.kind, ready.fields | fields)
-
-    def _check_is_next(self, number: int) -> None:
-        """Refuse a question about any release but the next one."""
-        if self._state.has_ended:
-            raise FederationError("The fit has ended.")
-        is_next = number == len(self._state.sums) + self._state.is_charged
-        if not is_next or number != len(self._state.absent):
-            raise FederationError("The question is not about the next release, or was answered.")
 
     def _begin(self) -> None:
         """Charge the ledger for the whole plan, and run up to the first release."""

@@ -251,6 +251,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         PrivacyBudget
             A budget that refuses every release but the next one of the plan.
         """
+        plan.check_memory()
         budget = cls.__new__(cls)
         budget._begin(plan, noise_source, charge)
         return budget
@@ -338,7 +339,9 @@ class PrivacyBudget:  # numpydoc ignore=PR02
                 f"Release {release.name!r} has the planned shape {release.shape}, and the value "
                 f"more numbers, with shape {value.shape}."
             )
-        booked = self._book(release, release.sensitivity_for(*facts, **more), value.shape)
+        change = release.sensitivity_for(*facts, **more)
+        line = Release(release.name, release.mechanism, release.share, change)
+        booked = self._book(release, line, value.shape)
         return Released(self._publish(booked, value), booked.noise_std or 0.0)
 
     def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
@@ -449,7 +452,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         """
         _check_release(release, "gaussian")
         shape = release.shape[-2:]
-        booked = self._book(release, release.sensitivity_for(), (correlation.horizon, *shape))
+        line = Release(release.name, "gaussian", release.share, release.sensitivity_for())
+        booked = self._book(release, line, (correlation.horizon, *shape))
         return self._start(booked, shape, unit, correlation)
 
     def of_all(self, sums: np.ndarray) -> np.ndarray:
@@ -502,12 +506,12 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         BudgetError
             If the releases are not next in the plan, or may not be skipped.
         """
+        mechanism = "laplace" if self.cost.is_pure else "gaussian"
         for release in releases:
             if not release.may_be_skipped:
                 raise BudgetError(f"Release {release.name!r} may not be skipped.")
-            mechanism = "laplace" if self.cost.is_pure else "gaussian"
-            line = Release(SKIPPED, mechanism, release.share)
-            self._publish(self._book(release, 1.0, (0,), line), np.zeros(0))
+            line = Release(SKIPPED, mechanism, release.share, sensitivity=1.0)
+            self._publish(self._book(release, line, (0,)), np.zeros(0))
 
     # The methods below declare and make a release at once, without a plan.
 
@@ -704,34 +708,27 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         """Make the noisy sums of a stream; subclasses that record releases override this."""
         return InitialNoiseSums(release, shape, unit, correlation)
 
-    def _book(
-        self,
-        planned: Release,
-        sensitivity: float,
-        shape: tuple[int, ...],
-        instead: Release | None = None,
-    ) -> Release:
-        """Check, charge and record a planned release or, if it is skipped, `instead`; return it."""
-        nodes, recorded = self._nodes, instead or planned
+    def _book(self, planned: Release, line: Release, shape: tuple[int, ...]) -> Release:
+        """Check and charge a planned release; add `line` with its noise std to the record."""
+        nodes, mechanism, change = self._nodes, line.mechanism, line.sensitivity or 0.0
         if nodes is None:
             self._check_share(planned.name, planned.share)
         else:
             nodes = nodes_behind(nodes, planned)
-        name, mechanism, share = recorded.name, recorded.mechanism, recorded.share
-        self.cost.check_size(name, mechanism, share, shape)
+        self.cost.check_size(line.name, mechanism, line.share, shape)
         n_joint = joint_entries(mechanism, shape)
-        noise_std = self.cost.noise_std(mechanism, sensitivity, share, n_joint)
+        noise_std = self.cost.noise_std(mechanism, change, line.share, n_joint)
         # A subnormal noise std has fewer digits, and might be too small.
         smallest = sys.float_info.min if self.cost.is_private else 0.0
-        if not (sensitivity > 0 and smallest <= noise_std < math.inf):
+        if not (change > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
-                f"Release {name!r} has sensitivity {sensitivity!r}, which asks for noise of "
+                f"Release {line.name!r} has sensitivity {change!r}, which asks for noise of "
                 f"standard deviation {noise_std!r}; both must be positive and fit into a float."
             )
         self._pay()
         # Nodes change last, so that a refused release leaves the budget as it was.
         self._nodes = nodes
-        booked = Release(name, mechanism, share, sensitivity, noise_std)
+        booked = replace(line, noise_std=noise_std)
         self._releases.append(booked)
         return booked
 

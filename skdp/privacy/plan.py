@@ -342,12 +342,11 @@ class PrivacyCost:  # numpydoc ignore=PR02
             If the mechanism needs a positive delta and delta is 0.
         """
         self.check(mechanism)
-        if mechanism == CHOICE:
-            # At the same mu, the exponential mechanism has twice the epsilon of Laplace noise.
-            return self._pure_epsilon(share) * (1 if self.is_pure else 2)
-        if mechanism in _PURE:
-            return self._pure_epsilon(share)
-        return self.mu * math.sqrt(share)
+        if mechanism not in (*_PURE, CHOICE):
+            return self.mu * math.sqrt(share)
+        epsilon = self._pure_epsilon(share)
+        # At the same mu, the exponential mechanism has twice the epsilon of Laplace noise.
+        return 2 * epsilon if mechanism == CHOICE and not self.is_pure else epsilon
 
     def spent_mu(self, shares: Iterable[float]) -> float:
         """Compute the mu of several releases together.

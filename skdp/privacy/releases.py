@@ -186,11 +186,10 @@ class Search(Release):  # numpydoc ignore=PR02
             As many as the search has steps.
         """
         n_steps, _ = steps_of(len(self.grid))
-        names = [f"{self.name}, counts {step}" for step in range(1, n_steps + 1)]
-        facts = self.sensitivity, self.noise_std
+        facts = self.mechanism, self.share / max(n_steps, 1), self.sensitivity, self.noise_std
         return tuple(
-            Release(name, self.mechanism, self.share / n_steps, *facts, shape=self.shape)
-            for name in names
+            Release(f"{self.name}, counts {step}", *facts, shape=self.shape)
+            for step in range(1, n_steps + 1)
         )
 
 

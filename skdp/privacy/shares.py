@@ -49,22 +49,12 @@ class Shares:
     sizes: tuple[int, ...] = ()  # units of each owner, if public
     trust: str = ""  # whom the owners trust with what
 
-    @property
-    def n_lost(self) -> int:
-        """Largest number of owners who reveal their noise to others, or leave before the end."""
-        return self.n_owners - self.n_honest
-
-    @property
-    def excess(self) -> float:
-        """Noise std of a sum over all owners, divided by the std that the guarantee needs."""
-        return math.sqrt(self.n_owners / self.n_honest)
-
     def scale(self, absent: Sequence[int]) -> float:
         """Return the factor that extrapolates a sum without the absent owners to all units."""
         return self.n_units / (self.n_units - sum(self.sizes[number] for number in absent))
 
-    def excess_without(self, absent: Sequence[int]) -> float:
-        """Return the noise std without the absent owners, divided by the std that is needed."""
+    def excess(self, absent: Sequence[int] = ()) -> float:
+        """Return the noise std of a sum, divided by the noise std that the guarantee needs."""
         return math.sqrt((self.n_owners - len(absent)) / self.n_honest) * self.scale(absent)
 
     def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
@@ -264,7 +254,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
         """Release the sum of the parts of all owners; `value` is the part of this owner."""
         noisy, noise_std = super().release(release, value, *facts, **more)
-        return Released(noisy, noise_std * self._shares.excess_without(self._absent))
+        return Released(noisy, noise_std * self._shares.excess(self._absent))
 
     def of_all(self, sums: np.ndarray) -> np.ndarray:
         """Add up the sums of all owners without noise; see `PrivacyBudget.of_all`."""
@@ -287,15 +277,9 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
             "owners cannot do; pass a plan whose sums are released after all data."
         )
 
-    def _book(
-        self,
-        planned: Release,
-        sensitivity: float,
-        shape: tuple[int, ...],
-        instead: Release | None = None,
-    ) -> Release:
-        self._shares.check_size(self.cost, instead or planned, shape)
-        return super()._book(planned, sensitivity, shape, instead)
+    def _book(self, planned: Release, line: Release, shape: tuple[int, ...]) -> Release:
+        self._shares.check_size(self.cost, line, shape)
+        return super()._book(planned, line, shape)
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         """Send this owner's part of a release; return the sum of all parts."""

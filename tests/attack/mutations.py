@@ -6,6 +6,7 @@
 import re
 from collections import defaultdict
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from unittest.mock import Mock, patch
 
@@ -128,9 +129,10 @@ def wrong_release(name):
     """Let all releases of a name be declared, and get noise, by too little."""
     right = PrivacyBudget._book
 
-    def book(budget, planned, sensitivity, *others):
-        factor = TOO_LITTLE if without_number(planned.name) == name else 1.0
-        return right(budget, planned, factor * sensitivity, *others)
+    def book(budget, planned, line, shape):
+        if without_number(planned.name) == name:
+            line = replace(line, sensitivity=TOO_LITTLE * line.sensitivity)
+        return right(budget, planned, line, shape)
 
     with patch.object(PrivacyBudget, "_book", book):
         yield

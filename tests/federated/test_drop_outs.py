@@ -163,7 +163,7 @@ def test_the_noise_is_that_of_the_fewest_honest_owners():
     shares = talk.federation._agreement.shares
     n_left = 240 - SIZES[3] - SIZES[8]
     expected = np.sqrt(18 / 16) * 240 / n_left
-    assert shares.excess_without((3, 8)) == pytest.approx(expected)
+    assert shares.excess((3, 8)) == pytest.approx(expected)
 
 
 # ------------------------------

@@ -493,7 +493,8 @@ def test_the_agreement_in_words():
 
 def planned_sizes(federation):
     """Bytes of each release of the plan, by its name."""
-    return {layout.name: layout.n_bytes for layout in federation._agreement.layouts}
+    shares, plan = federation._agreement.shares, federation.plan
+    return {one.name: shares.planned(plan.cost, one).n_bytes for one in plan.releases}
 
 
 def test_planned_bytes():
