@@ -296,9 +296,16 @@ _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
 # from its scale. `_NOISE_OF_SCALE` times the noise of the scale's variance is added to it, as
 # intervals of skewed targets would otherwise be too short. The ratio is at least `_LEAST_RATIO`.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
+# Least eigenvalue of a scaled covariance, relative to the largest eigenvalue of its noise; smaller
+# eigenvalues are raised to it.
+_FLOOR = 0.3  # benchmarks/covariance/covariance.md
+# Raised eigenvalues that noise hides are reduced to restore the trace, but not below this mean.
+_LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 # If noise hides the scale of a column, its covariances are kept only if its variance in the moment
 # exceeds this many standard deviations of noise.
 _LEAST_SEEN = 4.0  # not studied
+# The location of a column is unknown if its standard error exceeds this fraction of its scale.
+_MOST_NOISE = 0.25  # benchmarks/covariance/covariance.md, "Where a target lies"
 # A column has no known location if noise hides its variance, and if its location is farther from 0
 # than this many scales: such a scale is only the width of an interval.
 _FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
@@ -404,10 +411,19 @@ def _mean_weights(moment: Moment) -> tuple[float, float]:
 
 
 def _repaired(covariance: np.ndarray, edge: float, root: np.ndarray) -> np.ndarray:
-    """Make a covariance of whitened rows definite; return the covariance of the scaled rows."""
+    """Make a covariance of whitened rows definite; return the covariance of the scaled rows.
+
+    Eigenvalues are raised to a floor. Those below `edge`, which noise hides, share the rest of the
+    trace.
+    """
     values, vectors = np.linalg.eigh(covariance)
+    raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
+    sum_of_hidden = raised[is_hidden].sum()
+    rest = max(values.sum() - raised[~is_hidden].sum(), _LEAST_OF_HIDDEN * is_hidden.sum())
+    if sum_of_hidden > 0:
+        raised[is_hidden] *= min(1.0, rest / sum_of_hidden)
     vectors = root @ vectors
-    repaired = vectors * denoising.repaired_spectrum(values, edge) @ vectors.T
+    repaired = vectors * raised @ vectors.T
     return np.asarray((repaired + repaired.T) / 2)
 
 
@@ -418,19 +434,29 @@ def _located(
     stds: np.ndarray,
     is_shown: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine means of clipped rows with the released centers, which are noisier but not biased.
+    """Average means of clipped rows with released centers, which have more noise but no bias.
 
-    Return locations, the std of their noise, and which of them stand out from noise. A column
-    `is_shown` if its variance exceeds the noise; other columns are located only near 0.
+    What noise does not explain of the squared difference between mean and center is taken for the
+    squared bias of the mean. Return the averages, their standard errors if the whole difference is
+    bias, and which of them stand out from noise. A column `is_shown` if its variance exceeds the
+    noise; other columns are located only near 0.
     """
     mean, unit = moment.center + offset, moment.scale
     center, center_std = moment.center, moment.scales.center_std
     if moment.is_in_bounds:
         # Bounds give the center, which therefore tells nothing: its error counts as infinite.
         center, center_std, unit = mean, np.full(len(mean), _UNKNOWN), unit * stds
-    location, std, is_located = denoising.located(mean, offset_std, center, center_std, unit)
-    is_far = (np.abs(location) > _FAR * moment.scale) & ~moment.is_constant
-    return location, std, is_located & (is_shown | moment.is_in_bounds | ~is_far)
+    std, is_precise = np.zeros(len(mean)), np.full(len(mean), True)
+    if np.any(offset_std):
+        mean_variance, center_variance = np.square(offset_std), np.square(center_std)
+        difference = np.square(mean - center)
+        error = mean_variance + np.maximum(difference - mean_variance - center_variance, 0.0)
+        weight = error / np.maximum(error + center_variance, np.finfo(np.float64).tiny)
+        mean = mean + weight * (center - mean)
+        std = 1 / np.sqrt(1 / (mean_variance + difference) + 1 / center_variance)
+        is_precise = (std <= _MOST_NOISE * unit) & np.isfinite(center_variance)
+    is_far = (np.abs(mean) > _FAR * moment.scale) & ~moment.is_constant
+    return mean, std, is_precise & (is_shown | moment.is_in_bounds | ~is_far)
 
 
 def _correlations(covariance: np.ndarray) -> np.ndarray:

@@ -8,17 +8,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skdp import _validation as checks
 from skdp._estimator import in_dtype
 from skdp._one_pass import OnePassMixin
 from skdp._prior import PriorParameter, mean_and_covariance
-from skdp._validation import (
-    AT_LEAST_ONE,
-    by_chunks,
-    check_rows_of,
-    in_parts,
-    results_of,
-    with_parameters,
-)
 from skdp.data.rows import RowCache
 from skdp.data.sources import computed
 from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
@@ -27,7 +20,7 @@ from skdp.decomposition.rows.plan import bound_of_mean
 from skdp.privacy.clipping import clipped
 
 
-@with_parameters
+@checks.with_parameters
 class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
     """Principal component analysis with differential privacy for rows, entries or edges.
 
@@ -163,7 +156,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [
-            AT_LEAST_ONE,
+            checks.AT_LEAST_ONE,
             Interval(RealNotInt, 0, 1, closed="neither"),
             StrOptions({"mle"}),
             None,
@@ -229,7 +222,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
 
-    @by_chunks
+    @checks.by_chunks
     def score_samples(self, X: Any) -> Any:
         """Log-likelihood of each row under the probabilistic model.
 
@@ -243,7 +236,9 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         ndarray, PartResults or dask array of shape (n_samples,)
             Log-likelihoods; those of blocks or chunks are computed when they are read.
         """
-        return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
+        return checks.results_of(
+            checks.check_rows_of(X, self, accept_sparse=False), self._log_likelihoods
+        )
 
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
         """Compute log-likelihoods of rows, which the privacy unit scales first, as in the fit."""
@@ -273,7 +268,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         float
             Mean log-likelihood.
         """
-        X, _ = in_parts(X)
+        X, _ = checks.in_parts(X)
         return float(computed(self.score_samples(X), self.n_jobs).mean())
 
     def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
@@ -330,7 +325,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         return stds.astype(self.explained_variance_.dtype)
 
 
-@with_parameters
+@checks.with_parameters
 class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
     """Truncated SVD with differential privacy for rows, entries or edges.
 
@@ -464,7 +459,7 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [AT_LEAST_ONE],
+        "n_components": [checks.AT_LEAST_ONE],
         **MatrixEstimator._parameter_constraints,
         **MatrixEstimator._component_constraints,
     }

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp import units
 from skdp._estimator import in_dtype
 from skdp._validation import AT_LEAST_ONE, with_parameters
 from skdp.decomposition import _spec
@@ -26,21 +27,14 @@ from skdp.decomposition.streams.sketches import RESERVED_PART, plan_one_pass, so
 from skdp.exceptions import shown
 from skdp.privacy import Plan
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.units import (
-    FrobeniusChange,
-    ResolvedEntry,
-    ResolvedFrobeniusChange,
-    ResolvedRow,
-    ResolvedUnit,
-)
 
 _SUPPORT = {  # not studied
     # For rows, `resolve_rows` chooses the solver.
-    ResolvedRow: _spec.SUPPORT[ResolvedRow],
-    ResolvedEntry: _spec.Support(
+    units.ResolvedRow: _spec.SUPPORT[units.ResolvedRow],
+    units.ResolvedEntry: _spec.Support(
         {"alternating": 5, "input": 0, "two_sketch": 0}, pure=("alternating",), count=math.prod
     ),
-    ResolvedFrobeniusChange: _spec.Support(
+    units.ResolvedFrobeniusChange: _spec.Support(
         {"alternating": 6, "input": 0, "two_sketch": 0}, pure=("alternating",)
     ),
 }
@@ -210,11 +204,15 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
             facts["n_oversamples"] = _OVERSAMPLES
         return super()._spec_of(shape, **facts)
 
-    def _resolved_unit(self) -> ResolvedUnit:
+    def _resolved_unit(self) -> units.ResolvedUnit:
         unit = super()._resolved_unit()
         if self.missing == "zero":
             return unit
-        if not isinstance(unit, ResolvedEntry) or not unit.keep_zeros or unit.upper >= NO_CLIPPING:
+        if (
+            not isinstance(unit, units.ResolvedEntry)
+            or not unit.keep_zeros
+            or unit.upper >= NO_CLIPPING
+        ):
             raise ValueError(
                 "missing='middle' is for entries with finite bounds of which a 0 is missing, such "
                 f"as privacy_unit=skdp.units.Entry((1, 5)), got {shown(self.privacy_unit)}."
@@ -225,11 +223,11 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
     def _warnings(self, spec: _spec.AnySpec, plan: Plan) -> Iterator[str]:
         unit = spec.unit
         # So many rows of three columns may be triples.
-        if isinstance(unit, ResolvedEntry) and spec.shape[1] == 3 and spec.shape[0] >= 100:
+        if isinstance(unit, units.ResolvedEntry) and spec.shape[1] == 3 and spec.shape[0] >= 100:
             names = str(getattr(self, "feature_names_in_", "user")).lower()
             if unit.upper - unit.lower > 1 and ("user" in names or "item" in names):
                 yield f"X has 3 columns: if they are users, items and ratings, {_TABLE}"
-        is_rating = isinstance(unit, ResolvedEntry) and unit.keep_zeros and unit.lower > 0
+        is_rating = isinstance(unit, units.ResolvedEntry) and unit.keep_zeros and unit.lower > 0
         if is_rating and self.missing == "zero":
             yield (
                 "Entries of 0 are below the bounds, so they seem to be missing, but missing='zero' "
@@ -254,7 +252,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
     @property
     def _is_promised(self) -> bool:
         """Whether the unit is a change of X whose norm the caller promises to be bounded."""
-        return isinstance(self.privacy_unit, FrobeniusChange)
+        return isinstance(self.privacy_unit, units.FrobeniusChange)
 
     def _chosen_solver(self, shape: tuple[int, int]) -> str:
         """Choose the solver by public facts; "auto" leaves the choice to `super()._spec_of`."""
@@ -288,6 +286,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
         self.left_components_ = in_dtype(factors.left, spec.dtype)
         if result.row_norm is not None:
             self.row_norm_ = result.row_norm
-        if isinstance(spec.unit, ResolvedEntry) and self.missing == "middle":
+        if isinstance(spec.unit, units.ResolvedEntry) and self.missing == "middle":
             self.middle_ = spec.unit.shift
         return warnings_for_factors(result, self.n_components, spec)

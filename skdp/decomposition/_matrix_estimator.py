@@ -357,7 +357,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return checks.transformed(rows, self._projection.undo, self.components_.shape[1])
 
     def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[_spec.MatrixSpec, Data]:
-        checked = self._checked(X)
+        # For rows and users, `_view` checks the values in the pass that computes the norms of rows.
+        has_norms, name = isinstance(self.privacy_unit, str), type(self).__name__
+        checked = checks.check_rows_or_blocks(X, name, ensure_all_finite=not has_norms)
         self._resolved_unit()  # refuses a bad unit before `people_of` asks for ids of users
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
@@ -371,11 +373,6 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         # The checked X has no column names.
         checks.check_features(X, self, reset=True)
         return spec, self._view(checked, spec, partial(Rows, people=people))
-
-    def _checked(self, X: Any) -> Any:
-        """Check X, except for values that `_view` finds from row norms, which saves a pass."""
-        has_norms = isinstance(self.privacy_unit, str)
-        return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> _spec.MatrixSpec:
         return self._spec_of((n_samples, n_features), like=like)
@@ -460,9 +457,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return plan_rows(spec) if isinstance(spec, _spec.RowsSpec) else plan_entries(spec)
 
     def _solve(self, spec: _spec.AnySpec, plan: Any, *opened: Any) -> _spec.Factors:
-        if isinstance(spec, _spec.RowsSpec):
-            return solve_rows(spec, plan, *opened)
-        return solve_entries(spec, plan, *opened)
+        solve: Any = solve_rows if isinstance(spec, _spec.RowsSpec) else solve_entries
+        return solve(spec, plan, *opened)
 
     def _set_attributes(self, result: _spec.Factors, spec: _spec.MatrixSpec) -> list[str]:
         self._unit = spec.unit

@@ -76,15 +76,7 @@ class ProductAverage:
             last = self._values[:, slot * size : (slot + 1) * size]
             return last, np.zeros((size, size))
         overlaps = self._bases[:, : len(noise_variances) * size].T @ basis
-        coefficients, covariance = self._fit(overlaps, noise_variances, len(self._values))
-        return self._values[:, : len(overlaps)] @ coefficients, covariance
-
-    def _fit(
-        self, overlaps: np.ndarray, noise_variances: np.ndarray, n_rows: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the coefficients of the average of products, and its noise covariance."""
-        size = overlaps.shape[1]
-        gram = self._gram[: len(overlaps), : len(overlaps)]
+        gram, n_rows = self._gram[: len(overlaps), : len(overlaps)], len(self._values)
         # Variances are divided by the smallest one, so that nothing overflows.
         smallest = noise_variances.min()
         # The last product fits the model best: the first fit uses little else.
@@ -110,7 +102,7 @@ class ProductAverage:
             # over all directions together, which is `size` times the largest excess. Not studied.
             variances = (noise_variances + size * excess) / smallest
             variances = np.minimum(variances, _LARGEST_VARIANCE)
-        return coefficients, smallest * inverse
+        return self._values[:, : len(overlaps)] @ coefficients, smallest * inverse
 
 
 def _largest_in_blocks(matrix: np.ndarray, size: int) -> np.ndarray:
@@ -521,24 +513,7 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
 
 
 # ------------------------------
-# Noisy covariances made positive definite, and shrunk toward priors.
-
-# Least eigenvalue of a scaled covariance, relative to the largest eigenvalue of its noise; smaller
-# eigenvalues are raised to it.
-_FLOOR = 0.3  # benchmarks/covariance/covariance.md
-# Raised eigenvalues that noise hides are reduced to restore the trace, but not below this mean.
-_LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
-
-
-def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
-    """Raise eigenvalues to a floor; eigenvalues hidden by noise share the rest of the trace."""
-    raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
-    sum_of_hidden = raised[is_hidden].sum()
-    rest = max(values.sum() - raised[~is_hidden].sum(), _LEAST_OF_HIDDEN * is_hidden.sum())
-    if sum_of_hidden > 0:
-        raised[is_hidden] *= min(1.0, rest / sum_of_hidden)
-    return raised
-
+# Constant columns of noisy covariances, and priors.
 
 # A variance is seen if it exceeds `_SEEN` standard deviations of its noise. A column is clear if
 # noise would not even hide the variance of `_FEW_ROWS` rows at `_FAR_ROW` standard deviations from
@@ -580,31 +555,3 @@ def toward_prior(
     squared_distance = max(float(np.square(difference).sum()), _TINY)
     weight = min(1.0, float(np.square(noise[is_moved]).sum()) / squared_distance)
     return released + weight * difference, (1 - weight * is_moved) * noise, weight
-
-
-# The location of a column is unknown if its standard error exceeds this fraction of its scale.
-_MOST_NOISE = 0.25  # benchmarks/covariance/covariance.md, "Where a target lies"
-
-
-def located(
-    mean: np.ndarray,
-    mean_std: np.ndarray,
-    center: np.ndarray,
-    center_std: np.ndarray,
-    scale: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Average means of clipped rows with released centers, which have more noise but no bias.
-
-    What noise does not explain of the squared difference between mean and center is taken for the
-    squared bias of the mean. Return the averages, their standard errors if the whole difference is
-    bias, and which columns have a known location.
-    """
-    if not np.any(mean_std):
-        return mean, np.zeros(len(mean)), np.full(len(mean), True)
-    mean_variance, center_variance = np.square(mean_std), np.square(center_std)
-    difference = np.square(mean - center)
-    error = mean_variance + np.maximum(difference - mean_variance - center_variance, 0.0)
-    weight = error / np.maximum(error + center_variance, _TINY)
-    stds = 1 / np.sqrt(1 / (mean_variance + difference) + 1 / center_variance)
-    is_located = (stds <= _MOST_NOISE * scale) & np.isfinite(center_variance)
-    return mean + weight * (center - mean), stds, is_located

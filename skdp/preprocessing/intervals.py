@@ -351,15 +351,22 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
     return math.sqrt(2 * math.log(caution * n_counts))
 
 
-def may_be_zeros(
-    counts: np.ndarray, noise_std: float, n_rows: np.ndarray, seems_constant: np.ndarray
-) -> np.ndarray:
+class SizeCounts(NamedTuple):
+    """Released counts of the entries of each column by sign and power of two."""
+
+    counts: np.ndarray  # (n_columns, N_BINS)
+    noise_std: float  # of a count
+    n_rows: np.ndarray  # (n_columns,), numbers of present entries, perhaps with noise
+
+
+def may_be_zeros(sizes: SizeCounts, seems_constant: np.ndarray) -> np.ndarray:
     """Return which columns may be 0 in all rows, by counts of their entries by sign and size.
 
     Such a column is 0 in most rows. Either it `seems_constant` by its moments, or the count of
     zeros is about the number of rows and no other bin is visible. If the counts of zeros of all
     such columns together show that rows are missing, none of them is returned.
     """
+    counts, noise_std, n_rows = sizes
     n_zeros = counts[:, 0]
     shortfall, allowed = n_rows - n_zeros, _SHORTFALL_OF_ZEROS * noise_std
     is_all_zero = (shortfall < allowed) & (allowed < _LARGEST_SHORTFALL_OF_ZEROS * n_rows)
@@ -380,12 +387,7 @@ def _lack_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -
 
 
 def lengthened_points(
-    intervals: Intervals,
-    is_point: np.ndarray,
-    counts: np.ndarray,
-    noise_std: float,
-    n_rows: np.ndarray,
-    outer: Intervals | None = None,
+    intervals: Intervals, is_point: np.ndarray, sizes: SizeCounts, outer: Intervals | None
 ) -> tuple[Intervals, np.ndarray]:
     """Lengthen intervals that have become extremely short, if counts by size show rows elsewhere.
 
@@ -394,7 +396,7 @@ def lengthened_points(
     old interval is extended to all visible bins or, if it has all of them, to 0 and to twice its
     middle.
     """
-    low, high = intervals.ends
+    (low, high), (counts, noise_std, n_rows) = intervals.ends, sizes
     is_inside = _overlap(low, high)
     missing = n_rows - (counts * is_inside).sum(axis=1)
     varies = _lack_rows(missing, noise_std * np.sqrt(is_inside.sum(axis=1)), is_point)
@@ -410,7 +412,7 @@ def lengthened_points(
 
 
 def intervals_within(
-    counts: np.ndarray, noise_std: float, outer: Intervals, hidden: np.ndarray, n_rows: np.ndarray
+    sizes: SizeCounts, outer: Intervals, hidden: np.ndarray
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of hidden columns to their visible bins, if these hold most rows.
 
@@ -418,7 +420,7 @@ def intervals_within(
     zeros are visible, which get a short interval with 0; and those with most rows at one end of
     their bounds, which keep the bounds.
     """
-    least, most = outer.ends
+    (least, most), (counts, noise_std, n_rows) = outer.ends, sizes
     # Entries are clipped to the bounds, so counts beyond the bounds are noise.
     counts = np.where(_overlap(least, most), counts, 0.0)
     low, high = least.copy(), most.copy()
@@ -573,25 +575,25 @@ def zoomed_intervals(
     intervals: Intervals,
     chosen: np.ndarray,
     counts: np.ndarray,
-    noise_stds: np.ndarray,
-    n_rows: np.ndarray,
-    sizes: np.ndarray,
+    stds: np.ndarray,
+    sizes: SizeCounts,
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of chosen columns to the visible bins that hold most of their rows.
 
-    `counts` are those of equal bins within the intervals. There are many bins, as the noise of a
-    count does not depend on their number; `_most_of` merges neighbors. If the counts by size,
-    `sizes`, which have less noise, show too many rows outside of a new interval, the old interval
-    stays. Return also two masks of columns: those to zoom into once more, as their intervals have
-    shrunk or their visible bins hold too few rows; and those whose new intervals leave out visible
-    bins.
+    `counts`, with noise of standard deviation `stds`, are those of equal bins within the intervals.
+    There are many bins, as the noise of a count does not depend on their number; `_most_of` merges
+    neighbors. If the counts by size, which have less noise, show too many rows outside of a new
+    interval, the old interval stays. Return also two masks of columns: those to zoom into once
+    more, as their intervals have shrunk or their visible bins hold too few rows; and those whose
+    new intervals leave out visible bins.
     """
+    n_rows = sizes.n_rows[chosen]
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), chosen.copy()
-    first, last, is_majority = _most_of(counts, noise_stds, n_rows[chosen])
+    first, last, is_majority = _most_of(counts, stds, n_rows)
     # The counts by size show how many rows are outside of the interval from `first` to `last`.
     old = intervals.of_columns(chosen)
     is_out = ~_overlap(*(old.ends[0] + 2 * old.half * np.stack([first, last])))
-    stays = (sizes[chosen] * is_out).sum(axis=1) > (1 - _MOST) * n_rows[chosen]
+    stays = (sizes.counts[chosen] * is_out).sum(axis=1) > (1 - _MOST) * n_rows
     first, last = np.where(stays, 0.0, first), np.where(stays, 1.0, last)
     middle[chosen] += half[chosen] * (first + last - 1)
     half[chosen] *= last - first
@@ -600,7 +602,7 @@ def zoomed_intervals(
     first_bin, end_bin = counts.shape[1] * np.stack([first, last])[:, :, np.newaxis]
     is_out = (bins < first_bin) | (bins >= end_bin)
     leaves_out = np.zeros_like(chosen)
-    leaves_out[chosen] = (is_visible(counts, noise_stds[:, np.newaxis]) & is_out).any(axis=1)
+    leaves_out[chosen] = (is_visible(counts, stds[:, np.newaxis]) & is_out).any(axis=1)
     return Intervals(middle, half), is_open, leaves_out
 
 

@@ -18,6 +18,7 @@ from skdp.preprocessing.intervals import (
     OTHER_UNITS_OF_X,
     Binning,
     Intervals,
+    SizeCounts,
     are_narrow,
     are_points,
     bins_by_size,
@@ -137,7 +138,11 @@ def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float)
     as these histograms may not be needed.
     """
     if not spec.cost.is_private:
-        return _plan_exact(spec, sizes + moments)
+        share = sizes + moments
+        if spec.interval is not None:
+            return _plan_moments(spec, share)
+        around_0 = _plan_moments(spec, share / 2, _ROUGH_MOMENTS)
+        return CenteredReleases(around_0, _plan_moments(spec, share / 2))
     if spec.interval is None:
         return _plan_sized(spec, sizes, places, moments)
     rough = _plan_moments(spec, _ROUGH * (sizes + moments), _ROUGH_MOMENTS)
@@ -145,19 +150,6 @@ def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float)
     again = _plan_moments(spec, rest * (sizes + moments))
     searched = _plan_sized(spec, rest * sizes, rest * places, rest * moments)
     return BoundedReleases(rough, AnyOf((again, searched)))
-
-
-def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
-    """Plan moments without noise; without bounds, first moments around 0, then around the means."""
-    if spec.interval is not None:
-        return _plan_moments(spec, share)
-    # Nothing is clipped, so one row may change the moments by any amount.
-    any_change, shape = partial(float, math.inf), (2 + spec.has_gaps, spec.n_features)
-    rough, moments = (
-        spec.cost.release(name, "gaussian", share / 2, any_change, {}, shape=shape)
-        for name in (_ROUGH_MOMENTS, _MOMENTS)
-    )
-    return CenteredReleases(rough, moments)
 
 
 def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) -> SizedReleases:
@@ -192,6 +184,9 @@ def _plan_zooms(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
 
 
 def _moment_change(rounding: float, spec: ScaleSpec) -> float:
+    if not spec.cost.is_private and spec.interval is None:
+        # Nothing is clipped, so that one row may change the moments by any amount.
+        return math.inf
     adjacency, presence = spec.unit.adjacency, _PRESENCE * spec.has_gaps
     change = sensitivity.column_moments(spec.n_features, adjacency, rounding, presence)
     return change / spec.n_units
@@ -547,8 +542,8 @@ def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
 def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     """Find an interval for each column from counts by size, and release moments in it."""
     n_rows, budget = columns.n_rows, columns.budget
-    sizes = columns.view.map_sum(counting(bins_by_size, N_BINS), columns.n_columns * N_BINS)
-    counts, noise_std = budget.release(plan.sizes, sizes)
+    exact = columns.view.map_sum(counting(bins_by_size, N_BINS), columns.n_columns * N_BINS)
+    counts, noise_std = budget.release(plan.sizes, exact)
     n_present = np.full(columns.n_columns, float(n_rows))
     n_visible = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
     if plan.branches.branches[0].shape[0] > 2:  # moments include counts of present entries
@@ -559,9 +554,8 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     intervals = Intervals.of(low, np.where(is_void, 1.0, high))
     far = np.abs(intervals.middle) + intervals.half
     budget.warnings += warnings_for_ends("entries of X", far, ENDS, OTHER_UNITS_OF_X)
-    inside = counts_inside(counts, *intervals.ends)
-    zoomed = _zoom_in(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
-    zoomed = zoomed.with_lengthened_points(counts, noise_std, n_present)
+    sizes = SizeCounts(counts, noise_std, n_present)
+    zoomed = _zoom_in(plan.branches, intervals, are_narrow(intervals), sizes, columns)
     moments = _release_moments(zoomed.moments, zoomed.intervals, columns)
     found = zoomed.marked(scales_of(zoomed.intervals, moments, n_rows))
     # A column with few visible rows has got the interval of other columns, and may lie beyond it.
@@ -570,7 +564,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     return found._replace(
         is_void=is_void,
         off_mode=np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0),
-        is_constant=may_be_zeros(counts, noise_std, n_present, found.is_constant | is_void),
+        is_constant=may_be_zeros(sizes, found.is_constant | is_void),
         center_std=np.where(is_beyond, math.inf, found.center_std),
         variance_std=np.where(is_beyond, math.inf, found.variance_std),
     )
@@ -583,7 +577,7 @@ def _release_within(plan: BoundedReleases, outer: Intervals, columns: _Columns) 
     present, n_present = rough.of_present(n_rows), n_rows * rough.present(n_rows)
     hidden = hidden_columns(present, plan, n_rows, budget)
     again, search = plan.branches.branches
-    counts, noise_std = np.zeros((columns.n_columns, N_BINS)), 0.0
+    sizes = SizeCounts(np.zeros((columns.n_columns, N_BINS)), 0.0, n_present)
     no_column = is_void = is_at_end = np.zeros_like(hidden)
     zoomed = _Zoomed(again, outer, no_column, no_column, no_column)
     if hidden.any():
@@ -593,19 +587,17 @@ def _release_within(plan: BoundedReleases, outer: Intervals, columns: _Columns) 
             return bins_by_size(np.clip(values, low[column], high[column]), column)
 
         exact = columns.counts(_bins_of, N_BINS, hidden)
-        counts[hidden], noise_std = budget.release(search.sizes, exact, n_columns=len(exact))
-        found = intervals_within(counts, noise_std, outer, hidden, n_present)
-        intervals, is_void, is_at_end = found
+        sizes.counts[hidden], noise_std = budget.release(search.sizes, exact, n_columns=len(exact))
+        sizes = sizes._replace(noise_std=noise_std)
+        intervals, is_void, is_at_end = intervals_within(sizes, outer, hidden)
         is_narrow = hidden & are_narrow(intervals)
-        inside = counts_inside(counts, *intervals.ends)
-        zoomed = _zoom_in(search.branches, intervals, n_present, is_narrow, columns, inside)
-        zoomed = zoomed.with_lengthened_points(counts, noise_std, n_present, outer)
+        zoomed = _zoom_in(search.branches, intervals, is_narrow, sizes, columns, outer)
     variances = np.where(hidden, _USUAL, present.variances_within()[0])
     weights = weights_of(variances, present.noise_std)
     moments = _release_moments(zoomed.moments, zoomed.intervals, columns, weights)
     averaged = rough.averaged(moments, zoomed.intervals.half == outer.half)
     scales = zoomed.marked(scales_of(zoomed.intervals, averaged, n_rows))
-    is_zero = may_be_zeros(counts, noise_std, n_present, scales.is_constant | is_void)
+    is_zero = may_be_zeros(sizes, scales.is_constant | is_void)
     return scales._replace(
         is_void=is_void,
         is_point=scales.is_point | is_at_end,
@@ -626,11 +618,6 @@ class _Zoomed(NamedTuple):
     # Whether a column is as narrow as the last zoom can show, and its interval has all entries.
     is_point: np.ndarray
 
-    def with_lengthened_points(self, counts: np.ndarray, *facts: Any) -> "_Zoomed":
-        """Lengthen the interval of a point if the counts by size show rows outside of it."""
-        intervals, is_point = lengthened_points(self.intervals, self.is_point, counts, *facts)
-        return self._replace(intervals=intervals, is_point=is_point)
-
     def marked(self, found: Scales) -> Scales:
         """Return the scales with marks of extremely narrow columns, and of columns hidden by noise.
 
@@ -646,21 +633,21 @@ class _Zoomed(NamedTuple):
 def _zoom_in(
     branches: AnyOf,
     intervals: Intervals,
-    n_present: np.ndarray,
     is_narrow: np.ndarray,
+    sizes: SizeCounts,
     columns: _Columns,
-    sizes: np.ndarray,
+    bounds: Intervals | None = None,
 ) -> _Zoomed:
     """Shrink the intervals of narrow columns, by released histograms of their entries (zooms).
 
     Each zoom is of those columns whose intervals are still open, that is, may shrink. If none are
-    open, the remaining zooms are skipped. `sizes`, the counts by size, show whether a shorter
-    interval would leave out too many entries. If noise would hide most counts, no zoom is made, and
-    moments get the share of the zooms.
+    open, the remaining zooms are skipped. `sizes` show whether a shorter interval would leave out
+    too many entries. If noise would hide most counts, no zoom is made, and moments get the share of
+    the zooms. `bounds` are public intervals, if there are any.
     """
     moments_alone, (zooms, moments) = branches.branches
     no_column, n_narrow = np.zeros_like(is_narrow), int(is_narrow.sum())
-    most_noise = _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
+    most_noise = _MOST_NOISE_OF_BIN * (is_narrow * sizes.n_rows).max()
     if not n_narrow or _noise_std_of_bin(zooms[0], n_narrow, columns.budget) > most_noise:
         return _Zoomed(moments_alone, intervals, is_narrow, is_narrow, no_column)
     wide, is_open, is_blurred = intervals, is_narrow, no_column
@@ -671,14 +658,15 @@ def _zoom_in(
     # The last intervals with all visible bins. They replace intervals that leave out a visible bin,
     # and have become extremely short.
     with_all, leaves_out = intervals, no_column.copy()
+    inside = sizes._replace(counts=counts_inside(sizes.counts, *intervals.ends))
     for n_zooms, zoom in enumerate(zooms, start=1):
         before, is_seen = intervals, is_open
         own, outer = before.of_columns(is_seen), wide.of_columns(is_seen)
         bins_of = partial(bins_within, intervals=own, wide=outer, n_bins=n_bins)
         exact = columns.counts(bins_of, n_bins, is_seen)
         counts, noise_std = columns.budget.release(zoom, exact, n_columns=len(exact))
-        facts, stds = (n_present, sizes), np.full(len(counts), noise_std)
-        intervals, is_open, are_out = zoomed_intervals(before, is_seen, counts, stds, *facts)
+        stds = np.full(len(counts), noise_std)
+        intervals, is_open, are_out = zoomed_intervals(before, is_seen, counts, stds, inside)
         sums[is_seen] += counts
         variance[is_seen] += noise_std**2
         n_summed += is_seen
@@ -687,19 +675,20 @@ def _zoom_in(
         if stays.any():
             means = sums[stays] / n_summed[stays, np.newaxis]
             stds = np.sqrt(variance[stays]) / n_summed[stays]
-            intervals, *again = zoomed_intervals(intervals, stays, means, stds, *facts)
+            intervals, *again = zoomed_intervals(intervals, stays, means, stds, inside)
             is_open, are_out = np.where(stays, again, [is_open, are_out])
         has_shrunk = intervals.half != before.half
         sums[has_shrunk], variance[has_shrunk], n_summed[has_shrunk] = 0.0, 0.0, 0.0
         with_all = with_all.replaced(are_out & ~leaves_out, before)
         leaves_out |= are_out
-        is_blurred = is_blurred | (is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins))
+        is_blurred = is_blurred | (is_seen & (_CLEAR * (sizes.n_rows / noise_std) ** 2 < n_bins))
         if not is_open.any():
             columns.budget.skip(*zooms[n_zooms:])
             break
     is_point = is_seen & are_points(intervals, before, n_bins)
     intervals = intervals.replaced(is_point & leaves_out, with_all)
-    return _Zoomed(moments, intervals, is_narrow, is_blurred, is_point & ~leaves_out)
+    intervals, is_point = lengthened_points(intervals, is_point & ~leaves_out, sizes, bounds)
+    return _Zoomed(moments, intervals, is_narrow, is_blurred, is_point)
 
 
 def _release_moments(

@@ -9,13 +9,8 @@ from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
 from skdp.decomposition._spec import Factors, RowsSpec, rank_or_none
+from skdp.decomposition.rows import moments
 from skdp.decomposition.rows import plan as rows_plan
-from skdp.decomposition.rows.moments import (
-    decompose,
-    decompose_guided,
-    decompose_toward,
-    decompose_with_axis,
-)
 from skdp.linalg import spectrum
 from skdp.linalg.denoising import positive_means
 from skdp.linalg.norms import quantile_from_counts, row_norms
@@ -125,8 +120,10 @@ def solve_power(
     for step in plan.steps:
         (product, product_std), rows = release_step(step, rows, sample, budget, basis)
         basis = spectrum.orthonormal_basis(product)
-    moment, moment_std = _release_projected_moment(plan, rows, budget, basis)
-    # Rayleigh-Ritz: eigenvectors within the basis.
+    # Rayleigh-Ritz: eigenvectors within the basis. The last row and column of the moment have the
+    # variance outside the basis.
+    exact, rounding = rows.projected_moment(basis)
+    moment, moment_std = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
     eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
     eigenvalues = eigenvalues[::-1]
     pushes = spectrum.eigenvalue_pushes(eigenvalues, moment_std * np.sqrt(0.5))
@@ -159,14 +156,6 @@ def release_step(
     exact, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
     rounding += rows.moved_rounding(basis.shape[1], level)
     return budget.release(product, exact, rows.bound, level, rounding=rounding), rows
-
-
-def _release_projected_moment(
-    plan: rows_plan.PowerReleases, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
-) -> Released:
-    """Release the second moment in the basis; the last row and column have the variance outside."""
-    exact, rounding = rows.projected_moment(basis)
-    return budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
 
 
 def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
@@ -217,13 +206,14 @@ def solve_guided_power(
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     # Rayleigh-Ritz: eigenvectors in the span of the mean and the columns.
     basis = spectrum.orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
-    noisy, noise_std = _release_projected_moment(plan, rows, budget, basis)
+    exact, rounding = rows.projected_moment(basis)
+    noisy, noise_std = budget.release(plan.projected_moment, exact, rows.bound, rounding=rounding)
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
     # The second moment along the mean is at least n times the squared mean, which may have less
     # noise. A value below its noise would make the deflation arbitrary.
     least = rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised)
     inner[0, 0] = max(inner[0, 0], least, noise_std)
-    factors = decompose_with_axis(inner, noise_std, np.eye(len(inner))[0])
+    factors = moments.decompose_with_axis(inner, noise_std, np.eye(len(inner))[0])
     components = factors.components @ basis.T
     return replace(factors, components=components, total=total, n_above_noise=n_above_noise)
 
@@ -249,7 +239,7 @@ def solve_clipped(
     plan: rows_plan.SolverReleases,
     rows: Rows,
     budget: PrivacyBudget,
-    decomposition: Callable[..., Factors] = decompose,
+    decomposition: Callable[..., Factors] = moments.decompose,
 ) -> Factors:
     """Run the planned solver on clipped rows: a power iteration, or a released second moment.
 
@@ -263,7 +253,9 @@ def solve_clipped(
     moment, rounding = rows.gram()
     released = budget.release(plan, moment, rows.bound, rounding=rounding)
     if spec.prior is not None:
-        decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
+        decomposition = partial(
+            moments.decompose_toward, prior=spec.prior, decomposition=decomposition
+        )
     decomposed = partial(decomposition, *released)
     factors = decomposed(n_components=rank_or_none(spec.n_components))
     return replace(factors, decompose=decomposed)
@@ -294,6 +286,6 @@ def solve_guided(
         mean = mean.averaged(PositiveMean(*release_mean(again, clipped, budget), again.share))
         factors = solve_guided_power(rows, branch.solver, budget, mean)
     else:
-        guided = partial(decompose_guided, axis=mean.axis)
+        guided = partial(moments.decompose_guided, axis=mean.axis)
         factors = solve_clipped(spec, branch.solver, rows, budget, guided)
     return replace(factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
 import numpy as np
+from scipy.sparse import coo_array
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -25,7 +26,7 @@ from skdp.decomposition.streams import sketches
 from skdp.exceptions import counted, named, shown, warn_of_privacy
 from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.privacy import PrivacySpent, Released
+from skdp.privacy import Released
 from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit
 from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
@@ -262,8 +263,6 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     # been paid for.
     _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
-    privacy_spent_: PrivacySpent
-    value_unit_: float
 
     def __repr__(self) -> str:
         return (
@@ -317,6 +316,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}: pass whole "
                 "rows here, and single cells to update(rows, columns, values)."
             )
+        entries = coo_array(X)
+        columns = entries.col.astype(np.int64)
         with self._lock:
             self._open_state()
             first = self._n_rows_seen
@@ -327,7 +328,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 )
             with exclusive_write(self) as state:
                 self._n_rows_seen = first + X.shape[0]
-                state.add_rows(first, X)
+                state.add(entries.row.astype(np.int64) + first, columns, entries.data)
         return self
 
     def checkpoint(self, path: str | os.PathLike[str], key: bytes) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import Rows
@@ -225,12 +224,6 @@ class StreamState:
             count = int(to_counts(np.array([clipped]), self.value_step)[0])
         self.sketches.right.add_one(self.right, row, column, count)
         self.sketches.left.add_one(self.left, column, row, count)
-
-    def add_rows(self, first: int, X: Any) -> None:
-        """Add the entries of consecutive rows of the matrix, from the row `first` on."""
-        entries = coo_array(X)
-        rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
-        self.add(rows + first, columns, entries.data)
 
     def shard(self, *, allow_pickle: bool) -> "StreamState":
         """Make an empty state with the same sketches."""
