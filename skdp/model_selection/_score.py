@@ -29,13 +29,7 @@ from skdp.linear_model._supervised import (
     given_classes,
     known_codes,
 )
-from skdp.model_selection._levels import (
-    LEAST_QUANTILE,
-    in_steps,
-    mean_beyond,
-    plan_level,
-    release_level,
-)
+from skdp.model_selection import _levels as levels
 from skdp.pipeline._public_rows import quietly
 from skdp.pipeline._public_steps import check_inverse, of_people, transformed
 from skdp.pipeline._rules import Steps, fitted_steps
@@ -137,7 +131,7 @@ def binned(
     scores, is_second = judged.T
     of_units = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, of_units, q=0.5)
-    spread = release_level(plan.spread, np.abs(of_units - middle), budget, most=_SPREAD)
+    spread = levels.release_level(plan.spread, np.abs(of_units - middle), budget, most=_SPREAD)
     steps = np.sinh(_WIDENING * np.linspace(-1, 1, N_BINS - 1)) / np.sinh(_WIDENING / 2)
     edges = middle + spread * steps
     return is_second * N_BINS + np.searchsorted(edges, scores, side="right"), edges
@@ -165,16 +159,16 @@ def release_area(
     """
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
-    rough = float(in_steps(np.asarray(area(counts))))
+    rough = float(levels.in_steps(np.asarray(area(counts))))
     below = []  # for each class, the fraction of its counted scores below the score of each row
     for of_class in counts:
         parts = of_class / max(of_class.sum(), 1.0)
         ends = {"left": parts[0] / 2, "right": 1 - parts[-1] / 2}
         fraction = np.interp(scores, edges, np.cumsum(parts)[:-1], **ends)
-        below.append(in_steps(np.clip(np.nan_to_num(fraction), 0.0, 1.0)))
+        below.append(levels.in_steps(np.clip(np.nan_to_num(fraction), 0.0, 1.0)))
     excess = np.where(is_second, below[0], 1 - below[1]) - rough
     added = excess * np.where(is_second, sizes.min() / sizes[1], sizes.min() / sizes[0])
-    added = in_steps(added if people is None else people.means(added))
+    added = levels.in_steps(added if people is None else people.means(added))
     noisy, std = budget.release(release, added.sum())
     std_of_products = std_of(_pairs, np.zeros_like(counts), std_of_counts) / sizes.prod()
     std = math.hypot(std / sizes.min(), std_of_products)
@@ -675,7 +669,9 @@ def _score_of_losses(
     losses = unit_losses(scoring, estimator, X, y, people)
     score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
     n_units, level = len(losses), 1.0
-    search, left = plan_level(cost, "level of losses", _LEVEL_SHARE, is_bounded=score.is_bounded)
+    search, left = levels.plan_level(
+        cost, "level of losses", _LEVEL_SHARE, is_bounded=score.is_bounded
+    )
     # Divided by the level, a loss is in [0, 1] or, if it has a sign, in [-1, 1].
     change, least = sensitivity.count, 0.0
     if score.is_signed:
@@ -687,7 +683,7 @@ def _score_of_losses(
     if search is not None:
         counted = "rows" if people is None else "users"
         quantile = search.highest_quantile(n_units, most=_QUANTILE)
-        clipped = f"about {1 - quantile:.0%} of" if quantile > LEAST_QUANTILE else "half of"
+        clipped = f"about {1 - quantile:.0%} of" if quantile > levels.LEAST_QUANTILE else "half of"
         if quantile < _USUAL_QUANTILE:
             warn_of_privacy(
                 f"{_TOO_GOOD}: {clipped} the losses are clipped, as {n_units} {counted} are few at "
@@ -695,12 +691,12 @@ def _score_of_losses(
             )
     budget = opened("private_score", plan, losses, people, given)
     if search is not None:
-        level = release_level(search, np.abs(losses), budget, most=_QUANTILE)
-    total = in_steps(np.clip(losses / level, least, 1.0)).sum()
+        level = levels.release_level(search, np.abs(losses), budget, most=_QUANTILE)
+    total = levels.in_steps(np.clip(losses / level, least, 1.0)).sum()
     noisy_total, noise_std = budget.release(release, total)
     mean, std = float(noisy_total) * level / n_units, noise_std * level / n_units
     if search is not None and not score.is_signed and quantile >= _USUAL_QUANTILE:
-        lost = mean_beyond(level, budget.search_counts[search.name], n_units)
+        lost = levels.mean_beyond(level, budget.search_counts[search.name], n_units)
         if lost > max(_MOST_LOST * mean, _FAR * std):
             budget.warnings.append(
                 f"{_TOO_GOOD}: clipping seems to take about {lost / (mean + lost):.0%} of the mean "

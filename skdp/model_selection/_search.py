@@ -20,18 +20,9 @@ from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks, with_par
 from skdp.data.containers import checked_container, refuse_other_order
 from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.model_selection import _fits as fits
 from skdp.model_selection import _levels as levels
 from skdp.model_selection import _score as score
-from skdp.model_selection._fits import (
-    BudgetSplit,
-    Candidate,
-    Search,
-    fit_candidates,
-    prepare_search,
-    refit,
-    warnings_for_fits,
-    warnings_of_chosen,
-)
 from skdp.pipeline._composition import common_unit, own_budget, steps_of
 from skdp.pipeline._rules import SharedBudget, set_by_the_whole
 from skdp.pipeline._run import SpendsOneBudget, assembled, record_of, with_one_record
@@ -99,10 +90,12 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, scoring)
             # Nothing has been charged when these calls refuse a budget, or warn of public facts.
-            whole, charge = self._begin(search.run, search.split.whole, warnings_for_fits(search))
+            whole, charge = self._begin(
+                search.run, search.split.whole, fits.warnings_for_fits(search)
+            )
             self._warn_of_many(search.split)
             records: dict[str, PrivacySpent] = {}
-            candidates = fit_candidates(search, charge, records)
+            candidates = fits.fit_candidates(search, charge, records)
             best, warnings = 0, list[str]()
             if choice is not None:
                 runs = [one.run for one in search.candidates]
@@ -116,16 +109,16 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                 records["choice"], warnings = budget.spent(), list(budget.warnings)
             fitted = candidates[best]
             if search.split.final[best].by_step:
-                fitted = refit(search, best, fitted, records)
+                fitted = fits.refit(search, best, fitted, records)
             spent = record_of(whole, records)
-            warnings = [*warnings_of_chosen(search, best, fitted), *warnings]
+            warnings = [*fits.warnings_of_chosen(search, best, fitted), *warnings]
             model = with_one_record(search.candidates[best].run, fitted, spent, self.ledger)
             self._set_results(search, best, model, spent)
         # Warnings come last: if they become errors, the model, whose budget is spent, remains.
         warn_of_privacy(*warnings)
         return self
 
-    def _search(self, X: Any, y: Any, scoring: Any, users: Any) -> Search:
+    def _search(self, X: Any, y: Any, scoring: Any, users: Any) -> fits.Search:
         """Refuse unusable arguments; return the candidates and their fits."""
         refuse_blocks(X, type(self).__name__)
         seed = draw_seed(self.random_state)
@@ -142,14 +135,14 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             )
         cost, refits = self._cost(), bool(self.refit)
         facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
-        search = prepare_search(self.estimator, self._grid(seed), X, y, **facts)
+        search = fits.prepare_search(self.estimator, self._grid(seed), X, y, **facts)
         for one in search.candidates:
             if score.checked_scoring(self.scoring, one.run.estimator) != scoring:
                 raise ValueError("Candidates are judged by different scores: pass scoring.")
         score.check_responses(X, y, scoring, type(search.run.steps[-1].estimator).__name__)
         return search
 
-    def _warn_of_many(self, split: BudgetSplit) -> None:
+    def _warn_of_many(self, split: fits.BudgetSplit) -> None:
         """Warn if many fits of one step share its budget, so that the choice is not reliable."""
         most = max(split.n_fits.values())
         if most > _MOST_FITS and split.whole.is_private:
@@ -182,7 +175,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             "skdp.model_selection.private_score releases one, on rows that no fit has used."
         )
 
-    def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
+    def _set_results(self, search: fits.Search, best: int, model: Any, spent: PrivacySpent) -> None:
         """Set the fitted attributes: the choice, the record and, with `refit`, the model."""
         # An earlier fit may have set this attribute, and this fit may not.
         self.__dict__.pop("best_estimator_", None)
@@ -200,7 +193,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             self.best_estimator_ = model
 
 
-def _choice_plan(search: Search, scoring: str) -> Plan | None:
+def _choice_plan(search: fits.Search, scoring: str) -> Plan | None:
     """Plan the choice; refuse a budget that is too small. None for a single candidate."""
     share, n_candidates = search.split.choice, len(search.candidates)
     if not share:
@@ -307,7 +300,7 @@ def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -
     return math.fsum((weights[~is_second] * (below + up_to) / 2).tolist())
 
 
-def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
+def _table(candidates: Sequence[fits.Candidate], best: int) -> dict[str, Any]:
     """Return the candidates as `cv_results_` of scikit-learn, without scores."""
     params = [candidate.parameters for candidate in candidates]
     columns = dict(_yield_masked_array_for_each_param(params))

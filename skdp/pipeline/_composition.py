@@ -99,26 +99,11 @@ def _listed(estimator: Any) -> list[Step]:
     for number, (name, step) in enumerate(named):
         if shares_budget and rules.is_columns(step) and not number:
             # The private parts are fitted before the whole ColumnTransformer.
-            _check_columns(name, step)
             steps += [_step_of_part(name, *triple) for triple in rules.private_parts(step)]
         steps.append(Step(name, step))
     if rules.is_public_target(last):
         steps[-1] = Step(last_name, last.regressor, target=last)
     return steps
-
-
-def _check_columns(name: str, step: Any) -> None:
-    """Refuse a ColumnTransformer that may choose columns by values, or has unusable parts."""
-    if step.remainder not in ("drop", "passthrough"):
-        raise ValueError(
-            f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "
-            f"{type(step.remainder).__name__}: list that among transformers, with its columns."
-        )
-    if any(callable(columns) for _, _, columns in step.transformers):
-        raise ValueError(
-            f"Step {name!r} must name its columns: a function may look at values. Pass names, as "
-            "list(frame.select_dtypes('number')) gives them."
-        )
 
 
 def _step_of_part(name: str, part: str, estimator: Any, columns: Any) -> Step:
@@ -159,11 +144,6 @@ def with_listed_bounds(steps: Sequence[Step], X: Any) -> list[Step]:
     return changed
 
 
-def private_within(estimator: rules.SharedBudget) -> dict[str, Any]:
-    """Return the private steps of a pipeline by name, with private parts of a ColumnTransformer."""
-    return {step.name: step.estimator for step in _listed(estimator) if step.is_private}
-
-
 def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
     """Replace each DPPipeline among private steps by the private steps inside it.
 
@@ -171,10 +151,8 @@ def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for prefix, step in steps.items():
-        if isinstance(step, rules.SharedBudget):
-            found |= {prefix + name: one for name, one in private_within(step).items()}
-        else:
-            found[prefix] = step
+        inner = _listed(step) if isinstance(step, rules.SharedBudget) else [Step("", step)]
+        found |= {prefix + one.name: one.estimator for one in inner if one.is_private}
     return found
 
 
@@ -295,7 +273,20 @@ def _refusals(
                 f"{parameter} to {type(whole).__name__}, whose steps share it."
                 f"{part * (parameter == 'epsilon')}"
             )
-    if rules.is_columns(step.estimator) and not (is_first or rules.takes_all_rows(step.estimator)):
+    is_columns = rules.is_columns(step.estimator)
+    if is_columns and is_first and isinstance(whole, rules.SharedBudget):
+        if step.estimator.remainder not in ("drop", "passthrough"):
+            yield (
+                f"Step {step.name!r}, a ColumnTransformer, needs remainder='drop' or "
+                f"'passthrough', got {type(step.estimator.remainder).__name__}: list that among "
+                "transformers, with its columns."
+            )
+        if any(callable(columns) for _, _, columns in step.estimator.transformers):
+            yield (
+                f"Step {step.name!r} must name its columns: a function may look at values. Pass "
+                "names, as list(frame.select_dtypes('number')) gives them."
+            )
+    if is_columns and not (is_first or rules.takes_all_rows(step.estimator)):
         yield (
             f"Step {step.name!r}: put it before the first private step, as the first step of all. "
             f"Elsewhere a ColumnTransformer may have {rules.TAKE_ALL_ROWS}, and columns by name."
@@ -320,18 +311,20 @@ def own_budget(estimator: Any) -> dict[str, Any]:
     return changed
 
 
-def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
+def with_classes(steps: Sequence[Step], y: Any) -> tuple[list[Step], list[str]]:
     """Set the labels of all rows as `classes` of private classifiers that have none.
 
-    Return the changed estimator and the names of these steps, whose classes become public.
+    Return all steps, and the names of the changed ones, whose classes become public.
     """
-    steps = [one for one in steps_of(estimator) if isinstance(one.estimator, PrivateClassifier)]
-    names = [step.name for step in steps if step.estimator.classes is None]
-    if not names or y is None:
-        return estimator, []
-    classes = PublishedLabels(classes_in(labels_in(y)).tolist())
-    given = {f"{name}__classes" if name else "classes": classes for name in names}
-    return clone(estimator).set_params(**given), names
+    changed, names = list[Step](), list[str]()
+    for step in steps:
+        given = step.estimator.classes if isinstance(step.estimator, PrivateClassifier) else ()
+        if given is None and y is not None:
+            classes = PublishedLabels(classes_in(labels_in(y)).tolist())
+            step = step._replace(estimator=clone(step.estimator).set_params(classes=classes))
+            names.append(step.name)
+        changed.append(step)
+    return changed, names
 
 
 # Shape of rows for a plan of which only the unit is read.
@@ -374,7 +367,7 @@ def unit_of(step: Any) -> tuple[str, bool]:
     if isinstance(step, PlannedEstimator):
         return str(given), False
     if isinstance(step, rules.SharedBudget):
-        return str(given), all(unit_of(one)[1] for one in private_within(step).values())
+        return str(given), all(unit_of(one)[1] for one in innermost({"": step}).values())
     if isinstance(step, PrivateClassifier):
         # Classes taken from the labels are only promised to be public.
         return str(given), step.classes is not None

@@ -12,22 +12,8 @@ from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 
-from skdp._estimator import (
-    RequestsUsersMixin,
-    announce_fits,
-    other_shape,
-    planned_size,
-    restored_on_error,
-)
-from skdp._validation import (
-    BUDGET,
-    SEED,
-    check_features,
-    in_parts,
-    public_like,
-    targets_of,
-    with_parameters,
-)
+from skdp import _estimator
+from skdp import _validation as checks
 from skdp.data.containers import checked_container, refuse_other_order, refuse_unreadable
 from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import named, warn_of_privacy, warnings_together
@@ -52,9 +38,9 @@ _LIKE = (
 )
 
 
-@with_parameters
+@checks.with_parameters
 class DPPipeline(
-    RequestsUsersMixin, SharedBudget, _BaseComposition, runs.SpendsOneBudget
+    _estimator.RequestsUsersMixin, SharedBudget, _BaseComposition, runs.SpendsOneBudget
 ):  # numpydoc ignore=PR02
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
@@ -156,8 +142,8 @@ class DPPipeline(
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "steps": [list, tuple],
         "shares": [dict, None],
-        **BUDGET,
-        **SEED,
+        **checks.BUDGET,
+        **checks.SEED,
     }
 
     steps: Any
@@ -206,14 +192,17 @@ class DPPipeline(
         """Check the arguments, and fit the steps before the first private one; spend nothing."""
         run = runs.prepare(self, X, y, seed=draw_seed(self.random_state), users=users, party=party)
         shares = shares_of(run.steps, super()._cost())
-        announce_fits(len(shares.by_step))
-        return run, shares, *runs.begin(run, shares)
+        _estimator.announce_fits(len(shares.by_step))
+        prefix = runs.Prefix((), None, run.X)
+        while len(prefix.fitted) < min(shares.by_step):
+            prefix = runs.extended(run, prefix, runs.fit_public(run, prefix))
+        return run, shares, prefix, runs.step_facts(run, shares, prefix, keeps_data=True)
 
     def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:
         """Fit all steps; return the warnings, which follow from released values."""
-        with restored_on_error(self):
+        with _estimator.restored_on_error(self):
             refuse_other_order(X, users=users)
-            X, y = map(checked_container, in_parts(X, y))
+            X, y = map(checked_container, checks.in_parts(X, y))
             run, shares, prefix, facts = self._opened(X, y, users, party)
             public = runs.warnings_of(run, shares, facts)
             whole, charge = self._begin(run, shares.whole, public)
@@ -236,7 +225,7 @@ class DPPipeline(
             self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
                 # A public first step may not have set the feature names.
-                check_features(X, self, reset=True)
+                checks.check_features(X, self, reset=True)
         return warnings
 
     def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
@@ -270,11 +259,13 @@ class DPPipeline(
         # Steps that split texts, and ColumnTransformers, take no stand-ins for numbers.
         need_like = any(is_columns(one) or hasattr(one, "build_analyzer") for _, one in self.steps)
         advice = _LIKE if like is None and need_like else ""
-        n_samples, n_features, like = planned_size(n_samples, n_features, public_like(like))
+        n_samples, n_features, like = _estimator.planned_size(
+            n_samples, n_features, checks.public_like(like)
+        )
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         shape = shape_of(rows)
         if shape[1:] and math.prod(shape[1:]) != n_features:
-            raise other_shape(n_features, shape)
+            raise _estimator.other_shape(n_features, shape)
         # Only the public layout of rows in parts is read, and no value.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))
@@ -385,7 +376,7 @@ class DPPipeline(
 
     def _applied_step_by_step(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         """Map rows in blocks, or of users, by all steps but the last; call a method of the last."""
-        check_features(X, self)
+        checks.check_features(X, self)
         *before, last = self._fitted().steps
         if name == "transform":
             return transformed([*before, last], X)
@@ -397,7 +388,7 @@ class DPPipeline(
         made = PartResults(made.rows, function, made.shape, made.dtype)
         if name == "predict":
             return made
-        targets = targets_of(X, next(iter(more), None), type(self).__name__)
+        targets = checks.targets_of(X, next(iter(more), None), type(self).__name__)
         return r2_of(targets.mapped(as_numbers), made, None)
 
     def _pattern(self) -> Pipeline:

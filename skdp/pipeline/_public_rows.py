@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import parallel_config
@@ -105,25 +105,20 @@ def have_gaps(rows: Any) -> np.ndarray:
 _with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ensure_2d=False)
 
 
-def columns_of(rows: Any, columns: Any) -> Any:
-    """Return some columns of rows; None means all columns."""
+def columns_of(rows: Any, columns: Any, dtype: Any = None) -> Any:
+    """Return some columns of rows, or all for None; a `dtype` converts a data frame to an array."""
     if columns is None:
         return rows
     if not isinstance(rows, RowBlocks):
-        return _safe_indexing(rows, columns, axis=1)
+        rows = _safe_indexing(rows, columns, axis=1)
+        return rows.to_numpy(dtype) if dtype and hasattr(rows, "iloc") else rows
     two = as_named(rows)
     places = _get_column_indices(next(stand_ins(rows)) if two is rows else two, columns)
     names = rows.feature_names and [rows.feature_names[place] for place in places]
     like = None if rows.like is None else columns_of(rows.like, places)
     like = like if flaw_of_columns(like) else None  # rows of numbers become arrays
-    take = partial(_columns_of_block, columns=places, dtype=rows.dtype if like is None else None)
+    take = partial(columns_of, columns=places, dtype=rows.dtype if like is None else None)
     return mapped_blocks(rows, take, len(places), names, like)
-
-
-def _columns_of_block(rows: Any, columns: Any, dtype: Any) -> Any:
-    """Return some columns of a block; with a dtype, as an array if the block is a data frame."""
-    rows = columns_of(rows, columns)
-    return rows.to_numpy(dtype) if dtype and hasattr(rows, "iloc") else rows
 
 
 # ------------------------------
@@ -296,24 +291,20 @@ def without_objects(made: Any) -> Any:
     return made.astype(np.float64) if are_objects else made
 
 
-class Accepted(NamedTuple):
-    """Public rows that a function accepts, with its result; if it accepts none, its error."""
+def accepted(what: str, function: Callable[..., Any], pairs: Iterable[Any]) -> tuple[Any, Any, str]:
+    """Try pairs of public rows in turn, until a function accepts one.
 
-    rows: Any  # None if the function accepts no public rows
-    result: Any
-    error: str  # for the first public rows, "" if the function accepts any
-
-
-def accepted(what: str, function: Callable[..., Any], pairs: Iterable[Any]) -> Accepted:
-    """Try pairs of public rows in turn, until a function accepts one."""
+    Return the pair that it accepts, its result, and ""; or, if it accepts no pair, two times None,
+    and its error for the first pair.
+    """
     error = ""
     for rows in pairs:
         result = attempt(function, rows)
         if not isinstance(result, Exception):
-            return Accepted(rows, result, "")
+            return rows, result, ""
         # Categories come from private data, and an error may quote them.
         error = error or message_of(what, result, is_public=not have_categories(rows))
-    return Accepted(None, None, error)
+    return None, None, error
 
 
 # Advice for errors of encoders and of a ColumnTransformer, by their texts.

@@ -32,7 +32,7 @@ from skdp.exceptions import shortened
 from skdp.linalg.norms import as_dense, with_data
 from skdp.pipeline import _public_rows as public_rows
 from skdp.pipeline import _rules as rules
-from skdp.pipeline._public_rows import TWICE, accepted, attempt, columns_of, plain_rows, stand_ins
+from skdp.pipeline._public_rows import TWICE, accepted, attempt, columns_of, shape_of, stand_ins
 from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
@@ -43,10 +43,6 @@ _REAL = "biuf"
 _MAY_MIX = (FrozenEstimator, FunctionTransformer)
 # Seeded noise depends on the rows between steps, so no global setting may change their type.
 _in_arrays = config_context(transform_output="default")
-_NO_FRAMES = (
-    "returned a DataFrame (tried on 2 made-up rows); a step must return an array. Return "
-    "frame.to_numpy() in the function; or, if it uses no column names, pass validate=True."
-)
 _BETWEEN_STEPS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
     "make_pipeline(SimpleImputer(strategy='constant'), OneHotEncoder(categories=[...])), [names])."
@@ -63,26 +59,25 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     follow one, do neither.
     """
     what, function = f"Step {name!r}", getattr(step, method)
-    rows = plain_rows(public_rows.as_table(rows) if rules.is_columns(step) else rows)
+    rows = public_rows.plain_rows(public_rows.as_table(rows) if rules.is_columns(step) else rows)
     result = attempt(function, rows)
     if isinstance(step, PrivateEstimator) or rules.takes_all_rows(step):
         return _finite_but_gaps(_real(what, step, result, rows), rows)
-    public = accepted(what, function, stand_ins(rows))
-    if public.rows is None:
+    two, made_of_two, error = accepted(what, function, stand_ins(rows))
+    if two is None:
         if isinstance(result, Exception):
-            raise ValueError(_refusal(what, step, result, rows, public.error))
+            raise ValueError(_refusal(what, step, result, rows, error))
         # A step fitted to categories may accept no public row.
         return _finite_but_gaps(_real(what, step, result, rows).astype(np.float64), rows)
-    form = _form_of_public(what, public, function)
-    for part, part_rows in _parts(step, rows) if rules.is_columns(step) else [(step, rows)]:
+    form = _form_of_public(what, step, two, made_of_two)
+    for part, part_rows in _parts(step, rows):
         _check_by_rows(what, part, part_rows, method)
     made = _real(what, step, result, rows)
-    others = public.rows
     if public_rows.have_categories(rows):
         # The public rows have the categories of the private ones. Without these, the step must
         # return the same form, or the form would show them.
-        others = public_rows.without_categories(others)
-    _check_form(what, is_same=form == _form_of(made) == _form_of(attempt(function, others)))
+        two = public_rows.without_categories(two)
+    _check_form(what, is_same=form == _form_of(made) == _form_of(attempt(function, two)))
     return _finite_but_gaps(made, rows)
 
 
@@ -103,23 +98,25 @@ def _form_of(result: Any) -> tuple[Any, ...] | None:
     return issparse(result), result.shape[1], result.dtype
 
 
-def _form_of_public(
-    what: str, public: public_rows.Accepted, function: Callable[..., Any]
-) -> tuple[Any, ...]:
-    """Return the form of a result for public rows; refuse results that are no rows of numbers."""
-    made, step, mend = public.result, getattr(function, "__self__", None), ""
-    form, shape, dtype = _form_of(made), public_rows.shape_of(made), getattr(made, "dtype", None)
+def _form_of_public(what: str, step: Any, two: Any, made: Any) -> tuple[Any, ...]:
+    """Return the form of what a step has made of two public rows; refuse all but numbers."""
+    form, shape, dtype = _form_of(made), shape_of(made), getattr(made, "dtype", None)
+    mend = ""
     if form is None or shape[0] != TWICE:
         if hasattr(made, "columns"):
-            raise ValueError(f"{what} {_NO_FRAMES}")
+            raise ValueError(
+                f"{what} returned a DataFrame (tried on 2 made-up rows); a step must return an "
+                "array. Return frame.to_numpy() in the function; or, if it uses no column names, "
+                "pass validate=True."
+            )
         if shape[:1] != (TWICE,) and hasattr(step, "build_analyzer"):
             mend = ONE_COLUMN
         elif getattr(dtype, "kind", "") in "OU":
             # Which columns have to be numbers differs among the parts of a ColumnTransformer.
-            flaw = "" if rules.is_columns(step) else containers.flaw_of_columns(public.rows)
+            flaw = "" if rules.is_columns(step) else containers.flaw_of_columns(two)
             mend = f"{_BETWEEN_STEPS} {flaw}".rstrip()
         facts = f" of shape {shape} and type {dtype}"
-        if public_rows.have_categories(public.rows):
+        if public_rows.have_categories(two):
             facts = ""  # shape and dtype may depend on the private categories
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
@@ -152,8 +149,9 @@ def _finite_but_gaps(made: Any, rows: Any) -> Any:
 
 
 def _parts(step: Any, rows: Any) -> list[tuple[Any, Any]]:
-    """Return the parts of a fitted ColumnTransformer, each with its columns of the rows."""
-    return [(part, columns_of(rows, columns)) for _, part, columns in rules.fitted_parts(step)]
+    """Return the parts of a fitted step, each with its columns of the rows, or the step itself."""
+    parts = rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
+    return [(part, columns_of(rows, columns)) for _, part, columns in parts]
 
 
 def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
@@ -166,16 +164,16 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
         made = getattr(step, method)(two)
         return made if issparse(made) else public_rows.without_objects(np.asarray(made))
 
-    public = accepted(what, function, stand_ins(rows))
-    if public.rows is None:
-        raise ValueError(public.error)
-    form = _form_of(public.result)
+    accepted_two, made_of_two, error = accepted(what, function, stand_ins(rows))
+    if accepted_two is None:
+        raise ValueError(error)
+    form = _form_of(made_of_two)
     # Encoders accept only their own categories, so pairs of these are tried, too.
     categories = [own for leaf in leaves for own in getattr(leaf, "categories_", ())]
     known = [(own[0], own[-1]) for own in categories]
     for number, pair in product(public_rows.TRIED_NUMBERS, [None, *known]):
         is_first = number is None and pair is None
-        for two in [public.rows] if is_first else stand_ins(rows, number, pair):
+        for two in [accepted_two] if is_first else stand_ins(rows, number, pair):
             among = attempt(function, public_rows.row_among(two))
             # Results of another form prove nothing: a fit refuses private rows with such results.
             if is_first or _form_of(among) == form:
@@ -199,11 +197,11 @@ def _is_by_rows(
     twice = [_safe_indexing(two, [row] * TWICE) for row in range(TWICE)]
     alone = [attempt(function, one) for one in twice]
     several = [public_rows.row_among(two), *twice]
-    facts = [(_form_of(one), public_rows.shape_of(one)[:1]) for one in (among, *alone)]
-    if facts != [(form, public_rows.shape_of(one)[:1]) for one in several]:
+    facts = [(_form_of(one), shape_of(one)[:1]) for one in (among, *alone)]
+    if facts != [(form, shape_of(one)[:1]) for one in several]:
         return False
     # With another number of rows, products may round differently.
-    dtype, width = np.result_type(among.dtype, np.float16), public_rows.shape_of(two)[-1]
+    dtype, width = np.result_type(among.dtype, np.float16), shape_of(two)[-1]
     rounding = np.finfo(dtype).eps * width * np.fmax(1, abs(number or 1))
     close = partial(np.allclose, atol=1e-8 + rounding, equal_nan=True)
     expected = np.concatenate([as_dense(one)[:1] for one in alone])
@@ -217,7 +215,7 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
     """
     step = _with_column_numbers(step) if rules.is_columns(step) and rows.like is None else step
     # A step may refuse some pairs of public texts, so a pair that it accepts is taken.
-    pair = None if rows.like is None else accepted("", step.transform, stand_ins(rows)).rows
+    pair = None if rows.like is None else accepted("", step.transform, stand_ins(rows))[0]
     mapped = by_rows(name, step, next(stand_ins(rows)) if pair is None else pair)
     form = issparse(mapped), mapped.shape[1]
     function = partial(_map_block, name, step, form=form, dtype=rows.dtype)
@@ -267,9 +265,9 @@ def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sp
     rows: Any = np.repeat(np.array([[0], [1], [most], [most], [-most], [-most]], dtype), width, 1)
     rows = csr_array(rows) if is_sparse else rows
     fitted = fitted_to_nothing(name, step, rows)
-    public = accepted(f"Step {name!r}", fitted.transform, [rows])
-    if public.rows is None:
-        raise ValueError(public.error)
+    *_, error = accepted(f"Step {name!r}", fitted.transform, [rows])
+    if error:
+        raise ValueError(error)
     return by_rows(name, fitted, rows)
 
 
@@ -323,14 +321,14 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows with the dtypes of the given rows."""
     what, rows = f"Step {name!r}", public_rows.as_named(rows) if rules.is_columns(step) else rows
     refuse_kinds_of_categories(what, step, rows)
-    public = accepted(what, step.fit, stand_ins(rows))
-    if public.rows is None and any(type(one) is FunctionTransformer for one in _leaves(step)):
+    two, fitted, error = accepted(what, step.fit, stand_ins(rows))
+    if two is None and any(type(one) is FunctionTransformer for one in _leaves(step)):
         # The function could mix rows unseen, and an encoder behind it would store a private dtype.
-        raise ValueError(f"{what}: a function must accept made-up rows. {public.error}")
+        raise ValueError(f"{what}: a function must accept made-up rows. {error}")
     # A step that refuses all public rows may accept only the categories in its parameters.
-    fitted = attempt(step.fit, rows) if public.rows is None else public.result
+    fitted = attempt(step.fit, rows) if two is None else fitted
     if isinstance(fitted, Exception):
-        raise ValueError(_refusal(what, step, fitted, rows, public.error))
+        raise ValueError(_refusal(what, step, fitted, rows, error))
     if rules.is_columns(fitted):
         # scikit-learn would choose sparse or dense output by the density of the private rows.
 
@@ -339,8 +337,8 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
             made = (x if isinstance(part, str) else part.transform(x) for part, x in parts)
             return any(map(issparse, made))
 
-        makes = accepted("", _make_sparse, stand_ins(rows))
-        fitted.sparse_output_ = bool(step.sparse_threshold and makes.result)
+        _, is_sparse, _ = accepted("", _make_sparse, stand_ins(rows))
+        fitted.sparse_output_ = bool(step.sparse_threshold and is_sparse)
     return fitted
 
 
@@ -389,7 +387,7 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
     """
     if people is None:
         return function(*inputs)
-    inputs = (plain_rows(inputs[0]), *inputs[1:])
+    inputs = (public_rows.plain_rows(inputs[0]), *inputs[1:])
     used, parts = list[np.ndarray](), list[Any]()
     for places, is_used in people.batches():
         batch = (None if one is None else _safe_indexing(one, places) for one in inputs)
@@ -407,17 +405,17 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
 
 def without_private_parts(step: Any) -> Any:
     """Return the transformer without its private parts: their columns pass through, checked."""
-    wide = {
-        name: rules.ending_with(one, _as_wide(rules.last_of(one)))
-        for name, one, _ in rules.private_parts(step)
-    }
-    return with_parts(step, wide)
+    return with_ends(step, lambda _, last: _as_wide(last))
 
 
-def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
-    """Clone a transformer, and replace the estimators of some parts."""
-    others = [(name, parts.get(name, one), columns) for name, one, columns in step.transformers]
-    return clone(step).set_params(transformers=others)
+def with_ends(step: Any, end_of: Callable[[str, Any], Any]) -> Any:
+    """Clone a transformer; `end_of` returns the estimator in place of the private one of a part."""
+    parts = list[tuple[str, Any, Any]]()
+    for name, one, columns in step.transformers:
+        if rules.has_budget(last := rules.last_of(one)):
+            one = rules.ending_with(one, end_of(name, last))
+        parts.append((name, one, columns))
+    return clone(step).set_params(transformers=parts)
 
 
 def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
@@ -446,12 +444,10 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
 def _refusing_columns(step: Any, rows: Any) -> list[str]:
     """Return the names of the columns that a step refuses, as far as they can be found."""
     named = []
-    parts = rules.fitted_parts(step) if rules.is_columns(step) else [("", step, None)]
-    for _, part, columns in parts:
-        own = columns_of(rows, columns)
+    for part, own in _parts(step, rows):
         if not isinstance(attempt(getattr(part, "transform", np.asarray), own), Exception):
             continue
-        names = containers.names_of(own) or range(*public_rows.shape_of(own)[1:2])
+        names = containers.names_of(own) or range(*shape_of(own)[1:2])
         for place, name in enumerate(names):
             known = getattr(part, "categories_", None)
             alone = known and OneHotEncoder(categories=[known[place]]).fit
@@ -485,7 +481,7 @@ def check_rows_of_columns(
 def _check_has_columns(name: str, rows: Any, columns: Any) -> None:
     """Refuse rows without the columns of a part; name the columns that are missing."""
     listed = columns if type(columns) is list else [columns] * isinstance(columns, str)
-    n, by_name = sum(public_rows.shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
+    n, by_name = sum(shape_of(rows)[1:2]), any(isinstance(one, str) for one in listed)
     texts = [one for one in containers.names_of(rows) or () if isinstance(one, str)]
     # Rows without names do not say which of the named columns they lack.
     known = {*range(-n, n), *texts} if texts or not by_name else listed
@@ -573,11 +569,8 @@ def _explained(
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
     """Fit a ColumnTransformer whose private parts have been fitted before."""
     ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
-    frozen = {
-        part: rules.ending_with(one, FrozenEstimator(ends[part]))
-        for part, one, _ in rules.private_parts(step)
-    }
-    whole = fitted_to_nothing(name, with_parts(step, frozen), rows)
+    frozen = with_ends(step, lambda part, _: FrozenEstimator(ends[part]))
+    whole = fitted_to_nothing(name, frozen, rows)
     whole.transformers = clone(step).transformers
     whole.transformers_ = [
         (part, rules.ending_with(fitted, ends[part]) if part in ends else fitted, columns)

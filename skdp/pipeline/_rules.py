@@ -336,9 +336,6 @@ def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
 
 def lenient(estimator: Any) -> Any:
     """Return a copy whose encoders accept all rows, and whose imputers keep empty columns."""
-    if isinstance(estimator, SharedBudget):
-        steps = [(name, lenient(step)) for name, step in estimator.steps]
-        return clone(estimator).set_params(steps=steps)
     if not any(map(_lenient_parameters, leaves_of(estimator, is_fitted=False))):
         return estimator
     changed = clone(estimator)

@@ -27,19 +27,9 @@ from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model.logistic.fit import HIDDEN_VARIATION, LABELS_BECOME_PUBLIC
 from skdp.pipeline import _composition as composition
+from skdp.pipeline import _public_steps as public_steps
 from skdp.pipeline import _rules as rules
-from skdp.pipeline._composition import rows_of_step
 from skdp.pipeline._public_rows import as_named, as_table, stand_ins
-from skdp.pipeline._public_steps import (
-    check_rows_of_columns,
-    fitted_columns,
-    fitted_to_nothing,
-    made_of_extremes,
-    of_people,
-    refuse_unknown,
-    transformed,
-    without_private_parts,
-)
 from skdp.pipeline._shares import Shares, Step
 from skdp.preprocessing import DPStandardScaler
 from skdp.preprocessing.scales import HIDDEN_COLUMNS
@@ -129,9 +119,11 @@ def prepare(
         )
     is_plan_only = n_planned is not None
     targets = X.y if isinstance(X, RowParts) and not is_plan_only else y
-    given, classes_from_y = composition.with_classes(estimator, targets)
-    given = rules.lenient(given)
-    steps = composition.steps_of(given)
+    steps, classes_from_y = composition.with_classes(composition.steps_of(estimator), targets)
+    steps = [
+        one._replace(estimator=rules.lenient(one.estimator), before=rules.lenient(one.before))
+        for one in steps
+    ]
     users = ids_in_memory(users)  # read once, for all fits
     unit, adjacency = composition.common_unit(steps), composition.adjacency_of(steps)
     private = [step.name for step in steps if step.is_private and step.name]
@@ -148,15 +140,22 @@ def prepare(
     if rules.is_columns(first):
         X = as_table(X)
         allow_nan = _leaves_nan(steps, number)
-        check_rows_of_columns(name, first, X, are_private=not is_plan_only, allow_nan=allow_nan)
+        public_steps.check_rows_of_columns(
+            name, first, X, are_private=not is_plan_only, allow_nan=allow_nan
+        )
     steps = composition.with_listed_bounds(steps, X)
     if not is_plan_only:
         composition.check_targets(steps, X, y)
-        _check_categories(steps, X)
+        rows = X
+        for place, step in enumerate(steps):
+            # The ColumnTransformer, behind its private parts, maps all rows.
+            is_checked = any(rules.refuses_unknown(one.estimator) for one in steps[place:])
+            if is_checked and step.columns is None:
+                rows = public_steps.refuse_unknown(step.name, step.estimator, rows)
         X, y = composition.with_target(steps[-1], X, y, people)
     n_units = n_planned if people is None else people.n_people
     return Run(
-        estimator=given,
+        estimator=estimator,
         steps=steps,
         X=X,
         y=y,
@@ -171,16 +170,6 @@ def prepare(
         adjacency=adjacency,
         n_units=n_units if party is None else party.n_units,
     )
-
-
-def _check_categories(steps: Sequence[Step], rows: Any) -> None:
-    """Refuse rows with categories that a strict encoder among the public steps does not know."""
-    for number, step in enumerate(steps):
-        if not any(rules.refuses_unknown(one.estimator) for one in steps[number:]):
-            return
-        # The ColumnTransformer, behind its private parts, maps all rows.
-        if step.columns is None:
-            rows = refuse_unknown(step.name, step.estimator, rows)
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
@@ -234,17 +223,6 @@ def with_cost(run: Run, number: int, shares: Shares, label: str = "") -> Any:
     return one
 
 
-def begin(run: Run, shares: Shares) -> tuple[Prefix, list[StepFacts]]:
-    """Fit the public steps before the first private one, which then validates its rows.
-
-    All private parts of a ColumnTransformer count as the first private step.
-    """
-    prefix = Prefix((), None, run.X)
-    while len(prefix.fitted) < min(shares.by_step):
-        prefix = extended(run, prefix, fit_public(run, prefix))
-    return prefix, step_facts(run, shares, prefix, keeps_data=True)
-
-
 def step_facts(
     run: Run, shares: Shares, prefix: Prefix, *, keeps_data: bool = False
 ) -> list[StepFacts]:
@@ -269,7 +247,7 @@ def step_facts(
                     "say how many columns it returns. If it returns as many as it gets, let its "
                     "class inherit OneToOneFeatureMixin; else give it an int n_components."
                 )
-            rows = rows_of_step(step, like, None if is_behind else run.people)
+            rows = composition.rows_of_step(step, like, None if is_behind else run.people)
             if not is_behind:
                 # Only this step may refuse rows: later steps get finite rows.
                 if not run.is_plan_only:
@@ -292,7 +270,9 @@ def step_facts(
         if is_behind:
             made = _like_behind(known.estimator, step, n_rows, like, released)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
-            made = _first_result(step.name, without_private_parts(step.estimator), like)
+            made = _first_result(
+                step.name, public_steps.without_private_parts(step.estimator), like
+            )
             n_rows, is_behind = run.n_units or _shape_of(run.X)[0], True
         else:
             like = _public_result(step.name, clone(step.estimator, safe=False), like)
@@ -313,8 +293,8 @@ def _first_result(name: str, step: Any, like: Any) -> Any:
 def _public_result(name: str, step: Any, rows: Any) -> Any:
     """Return the result of a step for rows, without fitting the step to their values."""
     if rules.is_stateless(step) or rules.is_columns(step):
-        step = fitted_to_nothing(name, step, rows)
-    return transformed([(name, step)], rows)
+        step = public_steps.fitted_to_nothing(name, step, rows)
+    return public_steps.transformed([(name, step)], rows)
 
 
 def _shape_of(X: Any) -> tuple[int, int | None]:
@@ -342,7 +322,9 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
         n_components = n_components_of(configured)
         most = n_components if isinstance(n_components, int) else min(n_rows, width)
         return np.ones((3, most), dtype)
-    made_of = partial(made_of_extremes, step.name, clone(configured), is_sparse=holds_sparse(like))
+    made_of = partial(
+        public_steps.made_of_extremes, step.name, clone(configured), is_sparse=holds_sparse(like)
+    )
     if released:
         # A release may leave a single column, which the step has to accept, too.
         made_of(1, dtype)
@@ -406,10 +388,10 @@ def fit_public(run: Run, prefix: Prefix) -> Any:
     if rules.is_passed_through(step.estimator):
         return step.estimator
     if not rules.is_columns(step.estimator):
-        return fitted_to_nothing(step.name, clone(step.estimator), prefix.rows)
+        return public_steps.fitted_to_nothing(step.name, clone(step.estimator), prefix.rows)
     paths = [one.name.partition("__")[2] for one in run.steps]
     parts = dict(zip(paths, prefix.fitted, strict=False))
-    return fitted_columns(step.name, clone(step.estimator), parts, prefix.rows)
+    return public_steps.fitted_columns(step.name, clone(step.estimator), parts, prefix.rows)
 
 
 class Fitted(NamedTuple):
@@ -442,7 +424,7 @@ def fit_private(
         rows, data, spec = known.rows, known.data, known.spec
         known.rows = known.data = None  # frees the memory for later steps
         if data is None:
-            rows = rows_of_step(run.steps[number], prefix.rows, run.people)
+            rows = composition.rows_of_step(run.steps[number], prefix.rows, run.people)
         with _estimator.restored_on_error(one):
             if data is None:
                 spec, data = run.validate(one, rows)
@@ -483,7 +465,9 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
     step = run.steps[number]
     if step.columns is not None:
         return X
-    rows = of_people(partial(transformed, [(step.name, fitted)]), run.people, X)
+    rows = public_steps.of_people(
+        partial(public_steps.transformed, [(step.name, fitted)]), run.people, X
+    )
     is_columns = rules.is_columns(step.estimator)
     if isinstance(rows, RowBlocks):
         is_private = step.is_private or (is_columns and rules.private_parts(step.estimator))
