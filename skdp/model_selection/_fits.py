@@ -1,9 +1,9 @@
 """The candidates of a search, and the fits that they share."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import joblib
@@ -30,14 +30,6 @@ _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit", "require_groups",
 _NOT_OF_MODEL = {"random_state", "ledger", "n_jobs"}
 
 
-class Candidate(NamedTuple):
-    """A candidate of a search: its parameters, and the checked input of its fit."""
-
-    parameters: dict[str, Any]
-    run: _run.Run
-    shares: Mapping[int, float]  # of the private steps, by the number of the step
-
-
 class Keys(NamedTuple):
     """Keys of a candidate at a step; candidates with equal keys share work of the step.
 
@@ -49,21 +41,14 @@ class Keys(NamedTuple):
     result: Hashable  # equal if the free parameters of the step are equal, too
 
 
-def candidates_of(
-    grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], _run.Run]
-) -> list[Candidate]:
-    """Make the candidates of a grid; `checked` checks an estimator, and returns its run."""
-    candidates = list[Candidate]()
-    for parameters in grid:
-        _check_searched(parameters, estimator)
-        run = checked(clone(estimator).set_params(**clone(parameters, safe=False)))
-        candidates.append(Candidate(parameters, run, _shares(run.steps)))
-    if not candidates:
-        raise ValueError("There are no candidates.")
-    units = {(one.run.unit, one.run.adjacency) for one in candidates}
-    if len(units) > 1:
-        raise ValueError(f"All candidates must protect the same unit, got {sorted(units)}.")
-    return candidates
+class Candidate(NamedTuple):
+    """A candidate of a search: its parameters, and public facts about its fit."""
+
+    parameters: dict[str, Any]
+    run: _run.Run  # the checked input of its fit
+    shares: Mapping[int, float]  # of the private steps, by the number of the step
+    facts: Sequence[_run.StepFacts]
+    keys: Sequence[Keys]
 
 
 def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
@@ -90,11 +75,13 @@ def _check_searched(parameters: dict[str, Any], estimator: Any) -> None:
             )
 
 
-def _keys_of(candidate: Candidate, facts: Sequence[_run.StepFacts]) -> list[Keys]:
+def _keys_of(
+    steps: Sequence[Step], shares: Mapping[int, float], facts: Sequence[_run.StepFacts]
+) -> list[Keys]:
     """Return the `Keys` of each step of a candidate; `facts` has what is known before its fit."""
     keys: list[Keys] = []
     key_before: Hashable = ()  # of all earlier steps
-    for number, (step, known) in enumerate(zip(candidate.run.steps, facts, strict=True)):
+    for number, (step, known) in enumerate(zip(steps, facts, strict=True)):
         free, parameters = frozenset[str](), {"": step.estimator}
         if step.is_private:
             if known.spec is not None and not known.follows:
@@ -102,7 +89,7 @@ def _keys_of(candidate: Candidate, facts: Sequence[_run.StepFacts]) -> list[Keys
             parameters = known.estimator.get_params(deep=False)
         functions = step.target and (step.target.func, step.target.inverse_func)
         wiring = step.columns, step.before, functions
-        kind = type(step.estimator), candidate.shares.get(number), *map(_value_key, wiring)
+        kind = type(step.estimator), shares.get(number), *map(_value_key, wiring)
         # Candidates may have different free parameters, so the key of a fit has their names.
         fit = key_before, step.name, kind, tuple(sorted(free)), _key(parameters, without=free)
         key_before = key_before, step.name, kind, _key(parameters)
@@ -161,11 +148,7 @@ class BudgetSplit(NamedTuple):
 
 
 def split_budget(
-    candidates: Sequence[Candidate],
-    keys: Sequence[Sequence[Keys]],
-    cost: PrivacyCost,
-    *,
-    refits: bool = False,
+    candidates: Sequence[Candidate], cost: PrivacyCost, *, refits: bool = False
 ) -> BudgetSplit:
     """Split a budget between the choice, the fits of a search and, if `refits`, the last fits.
 
@@ -179,10 +162,10 @@ def split_budget(
     # For each private step: the shares of its distinct fits, by their keys; and the part of delta
     # that it reserves in each candidate that has the step.
     fits, reserved = dict[str, dict[Hashable, float]](), dict[str, list[float]]()
-    for candidate, own_keys in zip(candidates, keys, strict=True):
-        for i, share in candidate.shares.items():
-            step = candidate.run.steps[i]
-            fits.setdefault(step.name, {})[own_keys[i].fit] = share
+    for one in candidates:
+        for i, share in one.shares.items():
+            step = one.run.steps[i]
+            fits.setdefault(step.name, {})[one.keys[i].fit] = share
             reserved.setdefault(step.name, []).append(step.estimator._reserved_part())
     n_fits = {name: len(shares) for name, shares in fits.items()}
     # Each fit gets an equal part of delta, of which it may reserve a tail. A step has no last fit
@@ -237,14 +220,11 @@ def _shares(steps: Sequence[Step]) -> dict[int, float]:
 # The fits of a search.
 
 
-@dataclass(frozen=True)
-class Search:
+class Search(NamedTuple):
     """The candidates of a search, and the costs of their fits."""
 
     run: _run.Run  # of one candidate, for facts that are the same for all
     candidates: Sequence[Candidate]
-    facts: Sequence[Sequence[_run.StepFacts]]
-    keys: Sequence[Sequence[Keys]]
     split: BudgetSplit
 
 
@@ -260,22 +240,29 @@ def prepare_search(
     users: Any = None,
 ) -> Search:
     """Check grid and data; return the candidates, and the costs of their fits."""
-    # Ids are read once, for all candidates.
-    checked = partial(_run.prepare, X=X, y=y, seed=seed, users=ids_in_memory(users))
-    candidates = candidates_of(grid, estimator, checked)
-    # To count the distinct fits, all steps are planned as if each could spend the whole cost.
-    facts = []
-    for one in candidates:
-        shares = Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta)
-        facts.append(_run.step_facts(one.run, shares, _run.Prefix((), None, one.run.X)))
-    keys = [_keys_of(*of) for of in zip(candidates, facts, strict=True)]
-    split = split_budget(candidates, keys, cost, refits=refits)
+    candidates, users = list[Candidate](), ids_in_memory(users)  # read once, for all candidates
+    for parameters in grid:
+        _check_searched(parameters, estimator)
+        one = clone(estimator).set_params(**clone(parameters, safe=False))
+        run = _run.prepare(one, X, y, seed=seed, users=users)
+        shares = _shares(run.steps)
+        # To count the distinct fits, all steps are planned as if each could spend the whole cost.
+        whole = Shares(cost, dict.fromkeys(shares, 1.0), cost.delta)
+        facts = _run.step_facts(run, whole, _run.Prefix((), None, run.X))
+        keys = _keys_of(run.steps, shares, facts)
+        candidates.append(Candidate(parameters, run, shares, facts, keys))
+    if not candidates:
+        raise ValueError("There are no candidates.")
+    units = {(one.run.unit, one.run.adjacency) for one in candidates}
+    if len(units) > 1:
+        raise ValueError(f"All candidates must protect the same unit, got {sorted(units)}.")
+    split = split_budget(candidates, cost, refits=refits)
     announce_fits(sum(split.n_fits.values()) + max(len(shares.by_step) for shares in split.final))
     # If a candidate relies on a promise, such as classes taken from labels, its run stands for all,
     # so that the record tells of the promise.
     runs = (one.run for one in candidates)
     run = min(runs, key=lambda run: (not run.classes_from_y, run.enforced))
-    return Search(run, candidates, facts, keys, split)
+    return Search(run, candidates, split)
 
 
 def warnings_for_fits(search: Search) -> list[str]:
@@ -286,10 +273,9 @@ def warnings_for_fits(search: Search) -> list[str]:
     warnings: list[str] = []
     final = search.split.final
     for all_shares in (search.split.search, final):
-        of_candidates = zip(all_shares, final, search.candidates, search.facts, strict=True)
-        for shares, last, one, facts in of_candidates:
+        for shares, last, one in zip(all_shares, final, search.candidates, strict=True):
             for number in shares.by_step:
-                if (size := facts[number].size) is None:
+                if (size := one.facts[number].size) is None:
                     continue
                 step = _run.with_cost(one.run, number, shares)
                 spec = step._spec_of_size(*size)
@@ -338,13 +324,14 @@ class _Fits(NamedTuple):
         All steps of one candidate are fitted before another branch begins, so that memory holds the
         mapped rows of one candidate only.
         """
-        number, found, keys = len(prefix.fitted), dict[int, tuple[Any, ...]](), self.search.keys
+        number, found = len(prefix.fitted), dict[int, tuple[Any, ...]]()
+        candidates = self.search.candidates
         # Candidates with one prefix have equally many steps.
-        if number == len(keys[members[0]]):
+        if number == len(candidates[members[0]].keys):
             return dict.fromkeys(members, prefix.fitted)
-        for group in _grouped(members, lambda j: keys[j][number].fit):
-            branches = _grouped(group, lambda j: keys[j][number].result)
-            runs = [self.search.candidates[branch[0]].run for branch in branches]
+        for group in _grouped(members, lambda j: candidates[j].keys[number].fit):
+            branches = _grouped(group, lambda j: candidates[j].keys[number].result)
+            runs = [candidates[branch[0]].run for branch in branches]
             if runs[0].steps[number].is_private:
                 fits = self._fit_once(prefix, runs, self.shares[group[0]])
             else:
@@ -372,31 +359,35 @@ class _Fits(NamedTuple):
         # fit corrects it.
         corrects = self.shares is split.final or split.n_fits[step.name] == 1
         known, charge = _run.StepFacts(first), None if records else self.charge
-        fit = _run.fit_private(runs[0], prefix, known, label, charge, corrects_scales=corrects)
-        fit_from_releases(others, first, fit)
+        *released, scales = _run.fit_private(
+            runs[0], prefix, known, label, charge, corrects_scales=corrects
+        )
+        fit_from_releases(others, first, *released)
         for one in (first, *others):
             one._warnings_given = own.prefixed(number, step.name, one._warnings_given)
         records[label] = first.privacy_spent_
-        return [(one, fit.scales) for one in (first, *others)]
+        return [(one, scales) for one in (first, *others)]
 
 
 def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int]]:
     """Group candidates by their keys, in order."""
-    groups: dict[Any, list[int]] = {}
+    groups = defaultdict[Any, list[int]](list)
     for j in members:
-        groups.setdefault(key(j), []).append(j)
+        groups[key(j)].append(j)
     return list(groups.values())
 
 
-def fit_from_releases(others: Iterable[Any], first: Any, released: _run.Fitted) -> None:
+def fit_from_releases(
+    others: Iterable[Any], first: Any, spec: Any, result: Any, budget: Any
+) -> None:
     """Set the attributes of the steps of other candidates from the releases of the first fit."""
     for other in others:
         for name in set(_run.FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))
         # n_components is the only free parameter in a spec.
-        spec = replace(released.spec, n_components=as_python(other.n_components))
-        result = released.result.for_rank(spec.n_components)
-        other._warnings_given = other._keep(spec, result, released.budget)
+        own_spec = replace(spec, n_components=as_python(other.n_components))
+        own_result = result.for_rank(own_spec.n_components)
+        other._warnings_given = other._keep(own_spec, own_result, budget)
         other.privacy_spent_ = first.privacy_spent_
 
 
@@ -406,10 +397,11 @@ def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> li
     If candidates use the releases of one fit differently, as with several numbers of components,
     the warnings of this fit are left out: the search has compared these candidates.
     """
+    all_keys = [keys for one in search.candidates for keys in one.keys]
     private = search.candidates[chosen].shares
     for number in private:
-        fit = search.keys[chosen][number].fit
-        if len({key.result for keys in search.keys for key in keys if key.fit == fit}) > 1:
+        fit = search.candidates[chosen].keys[number].fit
+        if len({keys.result for keys in all_keys if keys.fit == fit}) > 1:
             fitted[number]._warnings_given = []
     _run.without_false_alarms(fitted)
     return [text for number in private for text in fitted[number]._warnings_given]

@@ -13,7 +13,6 @@ from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.model_selection._search import _yield_masked_array_for_each_param
 from sklearn.utils._param_validation import HasMethods
-from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
 from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks, with_parameters
@@ -199,7 +198,8 @@ def _choice_plan(search: fits.Search, scoring: str) -> Plan | None:
     if not share:
         return None
     cost = search.split.whole.share_of(share, search.split.whole.delta)
-    facts, run = {"n_units": search.run.n_units or _num_samples(search.run.X)}, search.run
+    run = search.run
+    facts = {"n_units": run.n_units}
     if score.SCORES[scoring].of_counts:
         lasts = [candidate.run.steps[-1].estimator for candidate in search.candidates]
         classes, *others = {tuple(score.classes_for(scoring, last)) for last in lasts}

@@ -210,7 +210,7 @@ class DPPipeline(
                 step, known, scales = run.steps[number], facts[number], None
                 if step.is_private:
                     one = known.estimator
-                    scales = runs.fit_private(run, prefix, known, step.name, charge).scales
+                    *_, scales = runs.fit_private(run, prefix, known, step.name, charge)
                     one._warnings_given = shares.prefixed(number, step.name, one._warnings_given)
                     charge = None  # the first private step has charged the whole cost
                 else:

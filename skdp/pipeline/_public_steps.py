@@ -318,9 +318,15 @@ def _leaves(step: Any) -> list[Any]:
 
 @_in_arrays
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
-    """Fit a step that learns nothing, to public rows with the dtypes of the given rows."""
+    """Fit a clone of a step that learns nothing, to public rows with the dtypes of the given rows.
+
+    A step that is never fitted, such as a frozen one, is returned as it is.
+    """
+    if rules.is_passed_through(step):
+        return step
     what, rows = f"Step {name!r}", public_rows.as_named(rows) if rules.is_columns(step) else rows
     refuse_kinds_of_categories(what, step, rows)
+    step = clone(step)
     two, fitted, error = accepted(what, step.fit, stand_ins(rows))
     if two is None and any(type(one) is FunctionTransformer for one in _leaves(step)):
         # The function could mix rows unseen, and an encoder behind it would store a private dtype.
@@ -380,6 +386,11 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any, method: str = "tran
     return rows
 
 
+def made_of(name: str, step: Any, rows: Any) -> Any:
+    """Return what a step that learns nothing makes of rows; it is not fitted to their values."""
+    return transformed([(name, fitted_to_nothing(name, step, rows))], rows)
+
+
 def of_people(function: Callable[..., Any], people: People | None, *inputs: Any) -> Any:
     """Apply a function to batches of rows in which no user changes the results of other users.
 
@@ -430,7 +441,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
             "handle_unknown='ignore'."
         )
     given = without_private_parts(step) if rules.is_columns(step) else step
-    fitted = fitted_to_nothing(name, clone(given, safe=False), rows)
+    fitted = fitted_to_nothing(name, given, rows)
     made = transformed([(name, fitted)], rows)
     if rules.refuses_unknown(fitted, is_fitted=True):
         result = attempt(rules.make_strict(fitted).transform, rows)
@@ -471,8 +482,7 @@ def check_rows_of_columns(
     if are_private and isinstance(rows, RowBlocks):
         # Without private parts, the next step checks the rows, before anything is spent.
         if rules.private_parts(step):
-            public = [(name, fitted_to_nothing(name, without_private_parts(step), rows))]
-            transformed(public, rows).check(allow_nan=allow_nan)
+            made_of(name, without_private_parts(step), rows).check(allow_nan=allow_nan)
     elif are_private and (flaw := _flaw(name, without_private_parts(step), named, allow_nan)):
         flaws = "\n".join(_flaws_of_parts(name, step, named, allow_nan))
         raise ValueError(flaws or flaw + _hint_of_objects(named))
@@ -506,7 +516,7 @@ def _hint_of_objects(rows: Any) -> str:
 def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
     """Return why a transformer refuses rows or leaves gaps in them; "" if it does neither."""
     try:
-        made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
+        made = made_of(name, step, rows)
     except ValueError as error:
         return str(error)
     is_invalid = containers.not_finite_rows(made, allow_nan=allow_nan).any()

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdp import _estimator
 from skdp._estimator import Part, PlannedEstimator
-from skdp._validation import warnings_for_settings
+from skdp._validation import redact_errors, warnings_for_settings
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
 from skdp.data.people import People, ids_in_memory, people_of
@@ -29,7 +29,7 @@ from skdp.linear_model.logistic.fit import HIDDEN_VARIATION, LABELS_BECOME_PUBLI
 from skdp.pipeline import _composition as composition
 from skdp.pipeline import _public_steps as public_steps
 from skdp.pipeline import _rules as rules
-from skdp.pipeline._public_rows import as_named, as_table, stand_ins
+from skdp.pipeline._public_rows import as_named, as_table, shape_of, stand_ins
 from skdp.pipeline._shares import Shares, Step
 from skdp.preprocessing import DPStandardScaler
 from skdp.preprocessing.scales import HIDDEN_COLUMNS
@@ -64,7 +64,7 @@ class Run:
     party: Party | None  # one of several owners of rows, in a federated fit
     unit: str  # the unit that all private steps protect
     adjacency: str
-    n_units: int | None  # number of protected units; None stands for the number of rows of X
+    n_units: int  # number of protected units
 
     @property
     def enforced(self) -> bool:
@@ -153,7 +153,12 @@ def prepare(
             if is_checked and step.columns is None:
                 rows = public_steps.refuse_unknown(step.name, step.estimator, rows)
         X, y = composition.with_target(steps[-1], X, y, people)
-    n_units = n_planned if people is None else people.n_people
+    if party is not None:
+        unit, n_units = party.unit or unit, party.n_units
+    elif people is not None:
+        n_units = people.n_people
+    else:
+        n_units = n_planned or redact_errors(_num_samples)(X)
     return Run(
         estimator=estimator,
         steps=steps,
@@ -166,9 +171,9 @@ def prepare(
         users={} if people is None else {"users": users},
         is_plan_only=is_plan_only,
         party=party,
-        unit=unit if party is None else party.unit or unit,
+        unit=unit,
         adjacency=adjacency,
-        n_units=n_units if party is None else party.n_units,
+        n_units=n_units,
     )
 
 
@@ -233,7 +238,7 @@ def step_facts(
     X. Behind it (`is_behind`), `like` has public rows of the same kind, with as many columns as a
     release may leave; it is None if that is not known.
     """
-    facts, like, n_rows, is_behind, released = list[StepFacts](), prefix.rows, 0, False, ""
+    facts, like, is_behind, released = list[StepFacts](), prefix.rows, False, ""
     for number, step in enumerate(run.steps):
         known = StepFacts(step.estimator)
         if step.is_private:
@@ -254,11 +259,10 @@ def step_facts(
                     spec, data = run.validate(one, rows)
                     if keeps_data:
                         known.spec, known.rows, known.data = spec, rows, data
-                n_rows = run.n_units or _shape_of(rows)[0]
                 is_behind = step.columns is None
             known.follows = released
-            if known.data is None and (n_columns := _shape_of(rows)[1]) is not None:
-                known.size, party = (n_rows, n_columns, rows), run.party
+            if known.data is None and (n_columns := _width_of(rows)) is not None:
+                known.size, party = (run.n_units, n_columns, rows), run.party
                 known.spec = (
                     one._spec_of_size(*known.size) if party is None else party.spec_of(one, rows)
                 )
@@ -268,16 +272,13 @@ def step_facts(
         if step.columns is not None or number < len(prefix.fitted):
             continue
         if is_behind:
-            made = _like_behind(known.estimator, step, n_rows, like, released)
+            made = _like_behind(known.estimator, step, run.n_units, like, released)
+            like = _in_same_layout(made, like)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
-            made = _first_result(
-                step.name, public_steps.without_private_parts(step.estimator), like
-            )
-            n_rows, is_behind = run.n_units or _shape_of(run.X)[0], True
+            whole, is_behind = public_steps.without_private_parts(step.estimator), True
+            like = _in_same_layout(_first_result(step.name, whole, like), like)
         else:
-            like = _public_result(step.name, clone(step.estimator, safe=False), like)
-            continue
-        like = _in_same_layout(made, like)
+            like = public_steps.made_of(step.name, step.estimator, like)
     return facts
 
 
@@ -286,21 +287,14 @@ def _first_result(name: str, step: Any, like: Any) -> Any:
     pairs = [*stand_ins(as_named(like))]
     for rows in pairs:
         with suppress(ValueError):
-            return _public_result(name, step, rows)
-    return _public_result(name, step, pairs[0])  # raises its error
+            return public_steps.made_of(name, step, rows)
+    return public_steps.made_of(name, step, pairs[0])  # raises its error
 
 
-def _public_result(name: str, step: Any, rows: Any) -> Any:
-    """Return the result of a step for rows, without fitting the step to their values."""
-    if rules.is_stateless(step) or rules.is_columns(step):
-        step = public_steps.fitted_to_nothing(name, step, rows)
-    return public_steps.transformed([(name, step)], rows)
-
-
-def _shape_of(X: Any) -> tuple[int, int | None]:
-    """Return the number of rows and of features; None as the latter if X has one dimension."""
-    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-    return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
+def _width_of(X: Any) -> int | None:
+    """Return the number of features; None if X has one dimension, as a list of texts."""
+    shape = shape_of(X)
+    return math.prod(shape[1:]) if len(shape) > 1 else None
 
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
@@ -312,7 +306,7 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
     """
     if like is None or rules.is_passed_through(configured):
         return like
-    width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
+    width, dtype = _width_of(like) or 0, float_dtype(like)
     if isinstance(configured, DPStandardScaler):
         some = np.ones((3, width), dtype)
         return csr_array(some) if holds_sparse(like) else some
@@ -322,13 +316,12 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
         n_components = n_components_of(configured)
         most = n_components if isinstance(n_components, int) else min(n_rows, width)
         return np.ones((3, most), dtype)
-    made_of = partial(
-        public_steps.made_of_extremes, step.name, clone(configured), is_sparse=holds_sparse(like)
-    )
-    if released:
-        # A release may leave a single column, which the step has to accept, too.
-        made_of(1, dtype)
-    return made_of(width, dtype)
+    # A release may leave a single column, which the step has to accept, too.
+    for n_columns in [1, width] if released else [width]:
+        made = public_steps.made_of_extremes(
+            step.name, configured, n_columns, dtype, is_sparse=holds_sparse(like)
+        )
+    return made
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:
@@ -385,22 +378,11 @@ def fit_public(run: Run, prefix: Prefix) -> Any:
     A ColumnTransformer gets its fitted private parts.
     """
     step = run.steps[len(prefix.fitted)]
-    if rules.is_passed_through(step.estimator):
-        return step.estimator
     if not rules.is_columns(step.estimator):
-        return public_steps.fitted_to_nothing(step.name, clone(step.estimator), prefix.rows)
+        return public_steps.fitted_to_nothing(step.name, step.estimator, prefix.rows)
     paths = [one.name.partition("__")[2] for one in run.steps]
     parts = dict(zip(paths, prefix.fitted, strict=False))
-    return public_steps.fitted_columns(step.name, clone(step.estimator), parts, prefix.rows)
-
-
-class Fitted(NamedTuple):
-    """The result of a private fit."""
-
-    spec: Any
-    result: Any
-    budget: Any
-    scales: np.ndarray | None = None  # factors that correct the scales of a scaler before the step
+    return public_steps.fitted_columns(step.name, step.estimator, parts, prefix.rows)
 
 
 def fit_private(
@@ -411,11 +393,12 @@ def fit_private(
     charge: Charge | None,
     *,
     corrects_scales: bool = True,
-) -> Fitted:
+) -> tuple[Any, Any, PrivacyBudget, np.ndarray | None]:
     """Fit the next step, which is private; `charge` charges a ledger with the cost of all steps.
 
-    A `DPPCA` or `DPTruncatedSVD` right behind a `DPStandardScaler` may correct the scales of the
-    scaler. Warnings from public facts are left out, as they were given before anything was spent.
+    Return its spec, the result of its solver, its budget, and factors that correct the scales of a
+    `DPStandardScaler` right before it, if it is a `DPPCA` or `DPTruncatedSVD`. Warnings from public
+    facts are left out, as they were given before anything was spent.
     """
     number, one = len(prefix.fitted), known.estimator
     one._part = one._part._replace(charge=charge)
@@ -433,7 +416,7 @@ def fit_private(
             if corrects_scales:
                 result = result.of_correlations(spec.n_components, spec.shape[0])
             one._warnings_given = one._keep(spec, result, budget)
-    return Fitted(spec, result, budget, result.scales if corrects_scales else None)
+    return spec, result, budget, result.scales if corrects_scales else None
 
 
 def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
@@ -562,12 +545,8 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
 
         Return the record of the whole cost, without releases, and the function that charges it.
         """
-        n_units, counted = run.n_units or _num_samples(run.X), "rows"
-        if run.people is not None:
-            # The number of rows that users have is private.
-            n_units, counted = run.people.n_people, "users"
-        self._n_units = n_units
-        settings = warnings_for_settings(cost, counted, n_units, self.random_state)
+        self._n_units, counted = run.n_units, "rows" if run.people is None else "users"
+        settings = warnings_for_settings(cost, counted, run.n_units, self.random_state)
         of_classes = [LABELS_BECOME_PUBLIC] * bool(run.classes_from_y)
         self._warnings_given = [*settings, *of_classes, *warnings]
         if run.party is None:
@@ -578,7 +557,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
             return whole, lambda _: party.charge(whole)
         if self.ledger is None:
             return whole, None
-        name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
+        name = f"{type(self).__name__}.fit, {run.n_units} {whole.unit}s"
         # The first fit calls this function with its own record, but the whole is charged.
         return whole, lambda _: self.ledger.charge(whole, what=name)
 

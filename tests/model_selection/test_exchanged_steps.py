@@ -82,8 +82,8 @@ def test_the_dearest_choice_spends_the_whole_budget_and_no_choice_more(name, ref
     facts = {"cost": cost, "refits": refits}
     planned = prepare_search(estimator, search, X, responses_of(estimator), **facts)
     fits = {
-        keys[number].fit: share
-        for keys, shares in zip(planned.keys, planned.split.search, strict=True)
+        one.keys[number].fit: share
+        for one, shares in zip(planned.candidates, planned.split.search, strict=True)
         for number, share in shares.by_step.items()
     }
     assert len(fits) == sum(planned.split.n_fits.values())

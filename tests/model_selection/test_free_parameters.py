@@ -7,7 +7,6 @@ from watched import SEED, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.model_selection._fits import fit_from_releases, free_parameters
-from skdp.pipeline._run import Fitted
 from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -66,7 +65,7 @@ def test_what_is_free_changes_no_release_and_gives_what_a_fit_of_its_own_would(e
         first = clone(estimator)
         released = first._release(*first._validate(X, None), lambda *_: None)
         first._keep(*released)
-        fit_from_releases(others, first, Fitted(*released))
+        fit_from_releases(others, first, *released)
     script = [made[0].released]
     for one in (first, *others):
         assert one.privacy_spent_ is first.privacy_spent_

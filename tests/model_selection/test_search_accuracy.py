@@ -9,7 +9,6 @@ from skdp import DPPCA, DPTraceRegressor
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch
 from skdp.model_selection._fits import fit_from_releases
-from skdp.pipeline._run import Fitted
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -41,7 +40,7 @@ def test_the_number_of_components_is_found_with_one_release():
         models = [clone(pca).set_params(n_components=k, random_state=seed) for k in ranks]
         released = models[0]._release(*models[0]._validate(train, None), lambda *_: None)
         models[0]._keep(*released)
-        fit_from_releases(models[1:], models[0], Fitted(*released))
+        fit_from_releases(models[1:], models[0], *released)
         for rank, model in zip(ranks, models, strict=True):
             losses[rank].append(-model.score(test))
     means = {name: np.mean(values) for name, values in losses.items()}

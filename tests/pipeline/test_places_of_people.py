@@ -103,7 +103,7 @@ def test_no_person_moves_a_pipeline_further_than_declared(n_own):
 
 def test_without_places_of_their_own_people_move_others(monkeypatch):
     monkeypatch.setattr(DPPCA, "transform", _by_place(DPPCA.transform))
-    monkeypatch.setattr("skdp.pipeline._run.of_people", lambda function, _, X: function(X))
+    monkeypatch.setattr("skdp.pipeline._public_steps.of_people", lambda function, _, X: function(X))
     with pytest.raises(AssertionError):
         test_no_person_moves_a_pipeline_further_than_declared(max(N_OWN))
 
