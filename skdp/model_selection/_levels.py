@@ -14,12 +14,8 @@ from skdp.privacy.releases import SCALE_GRID, Search
 OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
 
 
-def plan_level(
-    cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
-) -> tuple[Search | None, float]:
-    """Plan the search for a clip level, unless losses are bounded; return it and the share left."""
-    if is_bounded:
-        return None, 1.0
+def plan_level(cost: PrivacyCost, name: str, share: float) -> tuple[Search, float]:
+    """Plan the search for a clip level of losses; return it and the share left."""
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
 
 

@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -23,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from skdp import covariance, decomposition, linear_model, preprocessing
+from skdp import covariance, decomposition, linear_model
 from skdp._estimator import PlannedEstimator, PrivateEstimator, carried, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.exceptions import counted, joined
@@ -40,17 +39,13 @@ from skdp.privacy.releases import as_html
 # What estimators of scikit-learn reveal that have parts, or that learn nothing.
 
 # Texts of the report.
-_MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
-_WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is: pass sparse_threshold=0"
 _COLUMNS = "chose columns by a function, which may look at values"
 _INVERSE = "warns by values whether functions are inverse to each other: pass check_inverse=False"
 _WARNS_OF_UNKNOWN = "warns if a row has an unknown category: pass drop=None"
 _NAMED = "names an unknown category in an error (handle_unknown, or a DPPipeline)"
 _EMPTY = "drops columns that have no values: pass keep_empty_features=True"
-_BYTES = "stores the length of the longest text, as an encoder of an array of bytes (array of str)"
 _BEHIND = "may reveal single rows in an error"
-_OBJECTS = "calls objects that may have learned from rows, or store them"
 
 # Transformers of scikit-learn and of skdp with dense output for any input.
 _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, MinMaxScaler}
@@ -65,7 +60,7 @@ def complaint_of_warnings(step: Any) -> str:
     if not getattr(step, "keep_empty_features", True):
         return _EMPTY
     if any(one.dtype.kind == "S" for one in getattr(step, "categories_", ())):
-        return _BYTES
+        return "stores the length of the longest text, as an encoder of an array of bytes (or str)"
     is_checked = isinstance(step, FunctionTransformer) and step.check_inverse
     return _INVERSE if is_checked and None not in (step.func, step.inverse_func) else ""
 
@@ -85,9 +80,9 @@ def _complaint_of_holder(holder: Any) -> str:
         for callback in vars(holder).get("_skl_callbacks", ()):
             check_asks_for_no_data(callback)
     except TypeError:
-        return _WATCHED
+        return "has callbacks that ask for rows, and may store them or their scores"
     if holder.memory is not None:
-        return _MEMORY
+        return "has memory, which stores rows, and repeats a fit with its noise for the same data"
     is_behind = False  # a private step
     for name, step in holder.steps:
         is_private = bool(rules.private_steps(step))
@@ -130,28 +125,18 @@ COVERED = f"{ALL_OF_IT}; privacy_spent(search) counts all fits of a search"
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
 # Classes whose records cover all that they store; a subclass may store more.
-_PACKAGES = (decomposition, linear_model, preprocessing)
 _OURS = (
     *(covariance.DPCovariance, DPGridSearch, DPPipeline, DPRandomizedSearch),
-    *(getattr(package, name) for package in _PACKAGES for name in package.__all__),
+    *(getattr(one, name) for one in (decomposition, linear_model) for name in one.__all__),
+    DPStandardScaler,
 )
 AS_DECLARED = "on its author's word"
 HAS_PRIOR = "builds on a prior, which is taken to be public"
 CALLS = "calls functions, which are not checked"
 
 _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data without privacy"
-_NO_RECORD = "has no record: nothing says how it was fitted"
-_FOREIGN = "has set a record itself: let it inherit skdp.PlannedEstimator if it spends by a plan"
-_CHANGED = "was changed since it was made of a release: nothing says how"
-_UNKNOWN_HOLDER = "holds private steps, and stores what skdp does not know: fit these steps alone"
 _INFINITE = "had an epsilon of inf, which is no privacy"
 _GUESSABLE = "had a random_state that may be guessed, and with it the noise"
-_ELSEWHERE = "has not opened its budget by open_budget"
-_MAY_KEEP = "may keep more than was released, as a subclass"
-_CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
-_SCORES = "keeps scores computed from the data without privacy"
-_ONE_SEED = "fitted with one seed several times, which reveals more than is counted"
-_UNCOUNTED = "fitted private steps, or made folds, in ways that are not counted"
 
 
 class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
@@ -268,9 +253,10 @@ def _steps_of_carried(model: Any, path: str, visited: _Seen, stored: Any) -> Ite
     """Yield the steps of a model made of a release; `stored` is the result of `carried`."""
     name, (record, maker, warned, n_units) = type(model).__name__, stored
     if record is None:
-        yield PrivacyStep(path, name, UNKNOWN, note=_CHANGED)
+        changed = "was changed since it was made of a release: nothing says how"
+        yield PrivacyStep(path, name, UNKNOWN, note=changed)
         return
-    note = _note(_complaints_of(record))
+    note = ", and ".join(_complaints_of(record))
     status, note = (NOT_PRIVATE, note) if note else (PRIVATE, f"made of a {maker}")
     yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(warned), n_units)
     # A model of DPCovariance begins with a step that clips, which belongs to the release.
@@ -295,11 +281,14 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
             check_is_fitted(estimator)
             note = _LEARNED
     if rules.calls_objects(estimator):
-        note = _OBJECTS
+        note = "calls objects that may have learned from rows, or store them"
     elif rules.private_steps(estimator):
-        note = _UNKNOWN_HOLDER
+        note = "holds private steps, and stores what skdp does not know: fit these steps alone"
     elif isinstance(vars(estimator).get("privacy_spent_"), PrivacySpent):
-        return PrivacyStep(path, name, UNKNOWN, note=_FOREIGN)
+        note = (
+            "has set a record itself: let it inherit skdp.PlannedEstimator if it spends by a plan"
+        )
+        return PrivacyStep(path, name, UNKNOWN, note=note)
     return PrivacyStep(path, name, NOT_PRIVATE, note=note)
 
 
@@ -316,12 +305,12 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     steps = rules.private_steps(wrapped)
     kinds = {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
     foreign = kinds.difference(_OURS)
-    complaints = {
-        _MAY_KEEP: any(issubclass(kind, _OURS) for kind in foreign),
-        _ELSEWHERE: isinstance(estimator, PlannedEstimator) and record.enforced,
-        **_complaints_of(record),
-    }
-    note = _note(complaints)
+    complaints = _complaints_of(record)
+    if isinstance(estimator, PlannedEstimator) and record.enforced:
+        complaints = ["has not opened its budget by open_budget", *complaints]
+    if any(issubclass(kind, _OURS) for kind in foreign):
+        complaints = ["may store more than was released, as a subclass", *complaints]
+    note = ", and ".join(complaints)
     status = NOT_PRIVATE if note else PRIVATE
     if not note and foreign:
         note = AS_DECLARED
@@ -333,8 +322,11 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     return PrivacyStep(path, name, status, (record,), note, record.seeded, warned, n_units)
 
 
-def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
-    return {_INFINITE: math.isinf(record.epsilon), _GUESSABLE: record.guessable}
+def _complaints_of(*records: PrivacySpent) -> list[str]:
+    """Return complaints about records of an infinite epsilon, or of noise that may be guessed."""
+    is_infinite = any(math.isinf(record.epsilon) for record in records)
+    is_guessable = any(record.guessable for record in records)
+    return [_INFINITE] * is_infinite + [_GUESSABLE] * is_guessable
 
 
 def _check_visited_once(key: int, path: str, visited: _Seen, *, is_frozen: bool = False) -> None:
@@ -364,32 +356,30 @@ def _step_of_search(search: Any, path: str) -> PrivacyStep:
         of_fits = [record_of_fits(one, int(search.n_splits_)) for one in private]
         # Classes that are not known to have parts may fit their private steps several times.
         is_counted = all(rules.has_budget(one) or not rules.private_steps(one) for one in leaves)
-        is_counted &= splits_by_ids(search.cv) or all(one.unit != "user" for one in of_fits)
+        # In a GroupKFold that does not shuffle, one more row of a user may move other users to
+        # other folds, so that fits to neighboring datasets would differ in many users.
+        splits_by_ids = isinstance(search.cv, GroupShuffleSplit) or (
+            isinstance(search.cv, GroupKFold) and getattr(search.cv, "shuffle", False)
+        )
+        is_counted &= splits_by_ids or all(one.unit != "user" for one in of_fits)
         if is_counted:
             fits, records = private, of_fits
     seeds = [getattr(step, "random_state", None) for step in fits]
     seeded = any(seed is not None for seed in seeds)
     guessable = any(map(may_be_guessed, seeds))
-    complaints = {
-        _CHOSE if len(candidates) > 1 else _SCORES: True,
-        _UNCOUNTED: not is_counted,
-        _INFINITE: any(np.isinf(record.epsilon) for record in records),
-        _GUESSABLE: guessable,
-        _ONE_SEED: seeded,
-    }
     spent = tuple(replace(record, guessable=guessable) for record in records)
-    name = type(search).__name__
-    return PrivacyStep(path, name, NOT_PRIVATE, spent, _note(complaints), seeded)
-
-
-def splits_by_ids(splitter: Any) -> bool:
-    """Return whether folds of users depend on their ids only, and not on their rows.
-
-    In a GroupKFold that does not shuffle, one more row of a user may move other users to other
-    folds, so that fits to neighboring datasets would differ in many users.
-    """
-    is_shuffled = isinstance(splitter, GroupKFold) and getattr(splitter, "shuffle", False)
-    return is_shuffled or isinstance(splitter, GroupShuffleSplit)
+    complaints = ["keeps scores computed from the data without privacy"]
+    if len(candidates) > 1:
+        complaints = [
+            "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
+        ]
+    if not is_counted:
+        complaints.append("fitted private steps, or made folds, in ways that are not counted")
+    complaints += _complaints_of(*spent)
+    if seeded:
+        complaints.append("fitted with one seed several times, which reveals more than is counted")
+    note, name = ", and ".join(complaints), type(search).__name__
+    return PrivacyStep(path, name, NOT_PRIVATE, spent, note, seeded)
 
 
 def record_of_fits(step: Any, n_fits: int) -> PrivacySpent:
@@ -413,11 +403,6 @@ def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
     else:
         release = Release(name, "gaussian", 1.0, 1 / record.mu if record.mu else math.inf, 1.0)
     return replace(record, releases=(release,))
-
-
-def _note(complaints: dict[str, bool]) -> str:
-    """Join the complaints whose value is True, for one sentence of the report."""
-    return ", and ".join(complaint for complaint, applies in complaints.items() if applies)
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
@@ -655,7 +640,8 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
             # Without any record, nothing says that these steps have learned from private rows.
             for number, step in enumerate(steps):
                 if step.note == _LEARNED:
-                    steps[number] = step._replace(status=UNKNOWN, note=_NO_RECORD)
+                    note = "has no record: nothing says how it was fitted"
+                    steps[number] = step._replace(status=UNKNOWN, note=note)
     except ValueError as error:
         is_fitted = any(step.records or step.note == _LEARNED for step in steps)
         if not is_fitted or NOT_PRIVATE not in {step.status for step in steps}:

@@ -36,19 +36,8 @@ from skdp.pipeline._rules import Steps, fitted_steps
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.releases import SCALE_GRID, Search
+from skdp.privacy.releases import SCALE_GRID
 from skdp.privacy.sensitivity import ADJACENCIES
-
-# ------------------------------
-# Releases of a choice or a score.
-
-
-class JudgedReleases(NamedTuple):
-    """Releases of a choice or a score by losses, in order."""
-
-    level: Search | None  # clip level of losses; None for losses in [0, 1]
-    result: Release  # the chosen candidate, or the sum of losses
-
 
 # ------------------------------
 # Scores of a model from counts, in tables: true classes are rows, and predicted ones columns.
@@ -260,26 +249,22 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
     *before, (name, last) = steps
     check_inverse(name, getattr(last, "transformer_", None))
     rows = transformed(before, X)
-    if isinstance(rows, RowBlocks) and not isinstance(last, PrivateEstimator):
-        results = np.concatenate([_applied(_acceptable(one, last), last, method) for one in rows])
+    # Warnings are silenced, and errors show no values.
+    apply = checks.redact_errors(partial(quietly, getattr(last, method)))
+    if isinstance(last, PrivateEstimator):
+        results = np.asarray(apply(rows))
     else:
-        results = np.asarray(_applied(_acceptable(rows, last), last, method))
+        blocks = rows if isinstance(rows, RowBlocks) else [rows]
+        made = [np.asarray(apply(_acceptable(block, last))) for block in blocks]
+        results = made[0] if len(made) == 1 else np.concatenate(made)
     if results.shape != (shape or results.shape[:1]):
         # The shape of the results may depend on rows, so the error does not show it.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
     return results
 
 
-@checks.redact_errors
-def _applied(rows: Any, last: Any, method: str) -> Any:
-    """Call a method of the last step, without warnings, and without errors that show values."""
-    return quietly(getattr(last, method), rows)
-
-
 def _acceptable(rows: Any, last: Any) -> Any:
     """Clip huge entries of rows, which an estimator of scikit-learn may refuse."""
-    if isinstance(last, PrivateEstimator):
-        return rows
     rows = checks.check_rows(rows, type(last).__name__, ensure_all_finite="allow-nan")
     cut = partial(np.clip, a_min=-_LARGEST_ENTRY, a_max=_LARGEST_ENTRY)
     return with_data(rows, cut(rows.data)) if issparse(rows) else cut(rows)
@@ -668,18 +653,16 @@ def _score_of_losses(
     """
     losses = unit_losses(scoring, estimator, X, y, people)
     score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
-    n_units, level = len(losses), 1.0
-    search, left = levels.plan_level(
-        cost, "level of losses", _LEVEL_SHARE, is_bounded=score.is_bounded
-    )
+    n_units, level, search, left = len(losses), 1.0, None, 1.0
+    if not score.is_bounded:
+        search, left = levels.plan_level(cost, "level of losses", _LEVEL_SHARE)
     # Divided by the level, a loss is in [0, 1] or, if it has a sign, in [-1, 1].
     change, least = sensitivity.count, 0.0
     if score.is_signed:
         of_sum = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, given["adjacency"])
         change, least = of_sum, -1.0
     release = cost.release("sum of losses", "gaussian", left, change, {})
-    parts = JudgedReleases(search, release)
-    plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])
+    plan = Plan(cost, (search, release), unit=given["unit"], adjacency=given["adjacency"])
     if search is not None:
         counted = "rows" if people is None else "users"
         quantile = search.highest_quantile(n_units, most=_QUANTILE)

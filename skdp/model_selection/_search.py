@@ -3,7 +3,7 @@
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -92,7 +92,6 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             whole, charge = self._begin(
                 search.run, search.split.whole, fits.warnings_for_fits(search)
             )
-            self._warn_of_many(search.split)
             records: dict[str, PrivacySpent] = {}
             candidates = fits.fit_candidates(search, charge, records)
             best, warnings = 0, list[str]()
@@ -139,18 +138,16 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             if score.checked_scoring(self.scoring, one.run.estimator) != scoring:
                 raise ValueError("Candidates are judged by different scores: pass scoring.")
         score.check_responses(X, y, scoring, type(search.run.steps[-1].estimator).__name__)
-        return search
-
-    def _warn_of_many(self, split: fits.BudgetSplit) -> None:
-        """Warn if many fits of one step share its budget, so that the choice is not reliable."""
-        most = max(split.n_fits.values())
-        if most > _MOST_FITS and split.whole.is_private:
+        # If many fits of one step share its budget, the choice is not reliable.
+        most = max(search.split.n_fits.values())
+        if most > _MOST_FITS and cost.is_private:
             warn_of_privacy(
                 f"The chosen candidate may not be the best: the search fits one step {most} "
                 f"times from one budget. Try at most {_MOST_FITS}, or tune on public rows with "
                 "skdp.model_selection.matched_noise. Parameters that need no fit of their own, "
                 "such as n_components with solver='covariance', are free."
             )
+        return search
 
     def _wrapped(self) -> Any:
         """Return the fitted best estimator or, before a fit, the unfitted estimator."""
@@ -180,8 +177,12 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
         self.best_index_ = best
-        self.best_params_ = search.candidates[best].parameters
-        self.cv_results_ = _table(search.candidates, best)
+        params = [candidate.parameters for candidate in search.candidates]
+        self.best_params_ = params[best]
+        # Like `cv_results_` of scikit-learn, but without scores.
+        columns = dict(_yield_masked_array_for_each_param(params))
+        selected = np.arange(len(params)) == best
+        self.cv_results_ = {"params": params, **columns, "selected": selected}
         self.n_distinct_fits_ = {name or "estimator": n for name, n in search.split.n_fits.items()}
         self.privacy_spent_ = spent
         if self.refit and isinstance(self.estimator, SharedBudget):
@@ -232,12 +233,12 @@ def plan_choice(
         parts = score.plan_counts([n_classes**2] * n_candidates, cost, adjacency)
         return Plan(cost, parts, unit=unit, adjacency=adjacency)
     else:
-        bounded = score.SCORES[scoring].is_bounded
-        level, share = levels.plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=bounded)
+        if not score.SCORES[scoring].is_bounded:
+            level, share = levels.plan_level(cost, "range of losses", _RANGE_SHARE)
         # Losses are divided by the clip level C, or in [0, 1] without one.
         change = partial(sensitivity.loss_range, 1.0, adjacency)
     choice = cost.release("candidate", "exponential", share, change, known, shape=(n_candidates,))
-    return Plan(cost, score.JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
+    return Plan(cost, (level, choice), unit=unit, adjacency=adjacency)
 
 
 def choose(
@@ -261,19 +262,20 @@ def choose(
         tables, _ = score.release_counts([*judged.T], sizes, people, release, budget)
         side, of_counts = math.isqrt(sizes[0]), score.COUNTED[scoring].of_counts
         return int(np.argmax([of_counts(one.reshape(side, side)) for one in tables]))
+    search, choice = parts
     if scoring == "roc_auc":
         # As candidates have the same labels, fewer pairs in the wrong order mean a larger AUC.
         weights = np.ones(len(judged)) if people is None else people.weights
         is_second = judged[:, 1] == 1
         pairs = [misordered(scores, is_second, weights) for scores in judged[:, ::2].T]
-        return budget.choose(parts.result, pairs)
-    if parts.level is None:
+        return budget.choose(choice, pairs)
+    if search is None:
         losses = levels.in_steps(np.clip(judged, 0.0, 1.0))
     else:
         ranges = np.ptp(judged, axis=1)
-        level = levels.release_level(parts.level, ranges, budget, most=_LEVEL_QUANTILE)
+        level = levels.release_level(search, ranges, budget, most=_LEVEL_QUANTILE)
         losses = centered_losses(judged, level)
-    return budget.choose(parts.result, losses.sum(axis=0))
+    return budget.choose(choice, losses.sum(axis=0))
 
 
 def centered_losses(losses: np.ndarray, level: float) -> np.ndarray:
@@ -298,13 +300,6 @@ def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -
     up_to = weight_up_to[np.searchsorted(ordered, first_class, side="right")]
     # Weights are multiples of 2 ** -24, whose sums are exact.
     return math.fsum((weights[~is_second] * (below + up_to) / 2).tolist())
-
-
-def _table(candidates: Sequence[fits.Candidate], best: int) -> dict[str, Any]:
-    """Return the candidates as `cv_results_` of scikit-learn, without scores."""
-    params = [candidate.parameters for candidate in candidates]
-    columns = dict(_yield_masked_array_for_each_param(params))
-    return {"params": params, **columns, "selected": np.arange(len(params)) == best}
 
 
 @with_parameters

@@ -89,7 +89,15 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
             absent.append(step.name)  # a step that is passed through
     # The name of the ColumnTransformer with private parts, if there is one.
     columns = [*{name.partition("__")[0] for name in parts}]
-    shares = _checked_shares(given, [*columns, *absent, *wholes])
+    names, shares = [*columns, *absent, *wholes], dict[str, float]()
+    for name, share in given.items():
+        if name not in names:
+            raise ValueError(f"shares has {name!r}, no private step: these are {', '.join(names)}.")
+        is_number = isinstance(share, Real) and not isinstance(share, bool)
+        # A huge int has no float, and a tiny fraction becomes the float 0.
+        shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
+        if not shares[name]:
+            raise ValueError(f"shares[{name!r}] must be a number in (0, 1], got {shown(share)}.")
     *others, last = [name for name in [*columns, *wholes] if name not in shares] or [""]
     for name in others:
         is_columns = name in columns
@@ -109,20 +117,6 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
     for name in columns:
         part = shares.pop(name) / math.fsum(parts.values())
         shares |= {name: part * share for name, share in parts.items()}
-    return shares
-
-
-def _checked_shares(given: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """Return the caller's shares as floats; refuse names of other steps, and other values."""
-    shares = {}
-    for name, share in given.items():
-        if name not in names:
-            raise ValueError(f"shares has {name!r}, no private step: these are {', '.join(names)}.")
-        is_number = isinstance(share, Real) and not isinstance(share, bool)
-        # A huge int has no float, and a tiny fraction becomes the float 0.
-        shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
-        if not shares[name]:
-            raise ValueError(f"shares[{name!r}] must be a number in (0, 1], got {shown(share)}.")
     return shares
 
 

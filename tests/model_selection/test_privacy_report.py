@@ -353,7 +353,7 @@ def test_a_subclass_of_a_private_class_may_keep_more():
 
     fitted = Mine(2, row_norm=3.0, mean_norm=3.0).fit(X)
     report = privacy_spent(fitted)
-    assert report.verdict == "Not private: Mine may keep more than was released, as a subclass"
+    assert report.verdict == "Not private: Mine may store more than was released, as a subclass"
     assert report.spent.mu == total(MU)
     search = DPGridSearch(clone(fitted), {"n_components": [1, 2]}, refit=False).fit(X)
     assert not privacy_spent(search).is_private

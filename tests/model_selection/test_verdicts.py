@@ -142,7 +142,7 @@ def test_memory_keeps_rows(tmp_path):
     cached = make_pipeline(Normalizer(), pca(), memory=str(tmp_path)).fit(X)
     files = [joblib.load(path) for path in tmp_path.rglob("output.pkl")]
     assert any(np.array_equal(rows, cached[0].transform(X)) for rows, _ in files)
-    told = "Pipeline) has memory, which keeps rows, and repeats a fit"
+    told = "Pipeline) has memory, which stores rows, and repeats a fit"
     for holder in (FeatureUnion([("a", cached)]), make_pipeline(cached, Normalizer())):
         assert told in privacy_spent(holder).verdict
     assert not privacy_spent(cached).is_private
@@ -157,7 +157,7 @@ def test_callbacks_that_ask_for_rows_may_keep_them():
 
     monitor = callback.ScoringMonitor(scoring=lambda model, *rows: 0.0)
     assert _verdict(monitor).verdict.startswith(
-        "Not private: Pipeline has callbacks that ask for rows, and may keep them or their scores"
+        "Not private: Pipeline has callbacks that ask for rows, and may store them or their scores"
     )
     assert _verdict(callback.ProgressBar()).is_private
 
