@@ -486,8 +486,9 @@ class Design(UnitView):  # numpydoc ignore=PR02
             values *= multiplier
             if self.largest is not None:
                 largest = self.largest.ravel()
-                # Clipping takes longer than this comparison, which rarely calls for it.
-                if max(values.max(), -values.min()) > largest.min():
+                # Clipping takes longer than this comparison, which rarely calls for it. With "not",
+                # a block with NaN is clipped, too: all comparisons with NaN are false.
+                if not max(values.max(), -values.min()) <= largest.min():
                     np.clip(values, -largest, largest, out=values)
             rows, scale = values, 1.0
         sample_weight = sample_weight_of(self.people, piece)
