@@ -219,20 +219,35 @@ def sample_rows(
     stds = np.where(stds > 0, stds, np.inf)
     correlation = covariance / np.outer(stds, stds)
     has_many = np.array([_has_many(corners) for corners in marginals])
-    many, rows = np.flatnonzero(has_many), np.empty((n, len(marginals)))
-    if len(many):
+    rows, drawn = np.empty((n, len(marginals))), np.flatnonzero(has_many).tolist()
+    if drawn:
         # Normal scores become numbers by the quantile function of their column. Their correlations
         # are such that the numbers have the wanted correlations.
-        facts = marginals[many], is_whole[many]
-        transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), *facts)
-        wanted = correlation[np.ix_(many, many)]
+        facts = marginals[drawn], is_whole[drawn]
+        transforms = _transformed(np.tile(ndtr(_SCORES), (len(drawn), 1)), *facts)
+        wanted = correlation[np.ix_(drawn, drawn)]
         values, vectors = np.linalg.eigh(_latent(wanted, transforms))
-        scores = generator.standard_normal((n, len(many)))
-        if n >= _LEAST_DRAWS * len(many):
+        scores = generator.standard_normal((n, len(drawn)))
+        if n >= _LEAST_DRAWS * len(drawn):
             scores = np.linalg.qr(scores - scores.mean(axis=0))[0] * math.sqrt(n)
         scores = scores * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-        rows[:, many] = _transformed(ndtr(scores.T), *facts).T
-    return _with_binaries(rows, many, np.flatnonzero(~has_many), marginals, correlation, generator)
+        rows[:, drawn] = _transformed(ndtr(scores.T), *facts).T
+    # Binary columns are drawn in turn, with probabilities that are linear in the columns before.
+    before = _standardized(rows[:, drawn])
+    for j in np.flatnonzero(~has_many).tolist():
+        fraction = float(1 - marginals[j, 0, 1])
+        std = math.sqrt(fraction * (1 - fraction))
+        gram = before.T @ before / n + _PENALTY * np.eye(len(drawn))
+        covariances = std * correlation[drawn, j]
+        # Clipping takes away a part of the covariances, which each correction adds again.
+        missing, linear = covariances, np.full(n, fraction)
+        for _ in range(_N_CORRECTIONS):
+            linear = linear + before @ np.linalg.solve(gram, missing)
+            probability = _clipped_with_mean(linear, fraction)
+            missing = covariances - before.T @ probability / n
+        rows[:, j] = marginals[j, 1][np.where(generator.random(n) < probability, -1, 0)]
+        before, drawn = np.column_stack([before, _standardized(rows[:, j])]), [*drawn, j]
+    return rows
 
 
 def _transformed(levels: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray) -> np.ndarray:
@@ -283,34 +298,6 @@ def _nearest_correlation(matrix: np.ndarray) -> np.ndarray:
         matrix = projected.copy()
     stds = np.sqrt(np.diag(projected))
     return projected / np.outer(stds, stds)
-
-
-def _with_binaries(
-    rows: np.ndarray,
-    done: np.ndarray,
-    binary: np.ndarray,
-    marginals: np.ndarray,
-    correlation: np.ndarray,
-    generator: Any,
-) -> np.ndarray:
-    """Draw binary columns in turn, with probabilities that are linear in earlier columns."""
-    n = len(rows)
-    # The standardized columns that were drawn before, and their places.
-    before, order = _standardized(rows[:, done]), list(done)
-    for j in binary:
-        fraction = float(1 - marginals[j, 0, 1])
-        std = math.sqrt(fraction * (1 - fraction))
-        gram = before.T @ before / n + _PENALTY * np.eye(len(order))
-        covariances = std * correlation[order, j]
-        # Clipping takes away a part of the covariances, which each correction adds again.
-        missing, linear = covariances, np.full(n, fraction)
-        for _ in range(_N_CORRECTIONS):
-            linear = linear + before @ np.linalg.solve(gram, missing)
-            probability = _clipped_with_mean(linear, fraction)
-            missing = covariances - before.T @ probability / n
-        rows[:, j] = marginals[j, 1][np.where(generator.random(n) < probability, -1, 0)]
-        before, order = np.column_stack([before, _standardized(rows[:, j])]), [*order, j]
-    return rows
 
 
 def _standardized(columns: np.ndarray) -> np.ndarray:

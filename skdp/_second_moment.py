@@ -56,6 +56,7 @@ _USUAL_SQUARE = 1 / 3  # benchmarks/covariance/bounds.md
 class CovarianceSpec(ScaleSpec):
     """Parameters of a fit, and public facts, including the dtypes of columns."""
 
+    assume_centered: bool  # whether columns have the mean 0, so that no center is subtracted
     scales: str | None  # "bounds", or None for private ones
     marginals: bool
     dtypes: tuple[str, ...]
@@ -156,21 +157,14 @@ class Moment(NamedTuple):
 
 
 def release_moment(
-    plan: CovarianceReleases,
-    spec: CovarianceSpec,
-    view: Rows,
-    budget: PrivacyBudget,
-    *,
-    is_centered: bool,
+    plan: CovarianceReleases, spec: CovarianceSpec, view: Rows, budget: PrivacyBudget
 ) -> Moment:
-    """Release the scales, unless public bounds give them, and then the moment.
-
-    If rows are centered already, the center is 0.
-    """
+    """Release the scales, unless public bounds give them, and then the moment."""
+    is_centered = spec.assume_centered
     none = np.zeros(spec.n_features, bool)  # no column
     is_constant = shows_nothing = none
     if plan.scales is None:
-        center, scale = units_of_bounds(spec, is_centered=is_centered)
+        center, scale = units_of_bounds(spec)
     else:
         shape = spec.n_units, spec.n_features
         scales = column_scales.release_scales(plan.scales, view, shape, spec.interval, budget)
@@ -220,7 +214,11 @@ def _release_matrix(
     rough = root = None
     if plan.rough is not None:
         rough = budget.release(plan.rough, summed_moment(spec, view, units) / spec.n_units)
-        root = _root_of(*rough)
+        values, vectors = np.linalg.eigh(rough.value[:-1, :-1])
+        edge = noise_edge(rough.noise_std * math.sqrt(0.5), len(values))
+        if values[0] <= max(edge, _COLLINEAR * float(values.mean())):
+            # Eigenvalues below the edge of the noise are raised to this edge.
+            root = np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
     total = summed_moment(spec, view, units, root)
     matrix, noise_std = budget.release(plan.moment, total / spec.n_units)
     if rough is not None and root is None:
@@ -231,23 +229,11 @@ def _release_matrix(
     return matrix, noise_std, root
 
 
-def _root_of(moment: np.ndarray, noise_std: float) -> np.ndarray | None:
-    """Return a root of a moment, by which rows are whitened; None if no columns are collinear.
-
-    Eigenvalues below the edge of the noise are raised to this edge.
-    """
-    values, vectors = np.linalg.eigh(moment[:-1, :-1])
-    edge = noise_edge(noise_std * math.sqrt(0.5), len(values))
-    if values[0] > max(edge, _COLLINEAR * float(values.mean())):
-        return None
-    return np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
-
-
-def units_of_bounds(spec: CovarianceSpec, *, is_centered: bool) -> Units:
-    """Return the middle and half of the width of bounds; if `is_centered`, 0 and the larger end."""
+def units_of_bounds(spec: CovarianceSpec) -> Units:
+    """Return the middles and half widths of bounds; of centered columns, 0 and the larger ends."""
     assert spec.interval is not None
     low, high = spec.interval
-    if is_centered:
+    if spec.assume_centered:
         return np.zeros(len(low)), np.maximum(np.abs(low), np.abs(high))
     return (low + high) / 2, (high - low) / 2
 
@@ -313,9 +299,7 @@ _FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
 _UNKNOWN = 1e150  # not tuned
 
 
-def attributes_of(
-    moment: Moment, prior: np.ndarray | None, *, is_centered: bool
-) -> tuple[dict[str, Any], np.ndarray]:
+def attributes_of(moment: Moment, spec: CovarianceSpec) -> tuple[dict[str, Any], np.ndarray]:
     r"""Compute means and covariances, positive semidefinite, in the units of the columns.
 
     Return also for which columns noise hides the variance in the moment.
@@ -340,7 +324,7 @@ def attributes_of(
     pairs = np.outer(presence, presence)
     np.fill_diagonal(pairs, presence)
     # The moment has the means of the columns beside the appended 1.
-    mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
+    mean = np.zeros(len(presence)) if spec.assume_centered else joint[-1, :-1] / presence
     covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / second_weight
     root = np.eye(len(mean)) if moment.root is None else moment.root
     # The noise of the covariances is A N A' for a noise matrix N and a matrix A with A A' = metric.
@@ -348,9 +332,10 @@ def attributes_of(
     mean_std = math.sqrt(noise_std) * np.sqrt(np.diag(metric)) * second_weight / presence
     noise = np.sqrt(np.outer(np.diag(metric), np.diag(metric)) + metric**2) / pairs
     prior_weight = 0.0
-    if prior is not None:
+    if spec.prior is not None:
         is_seen = ~(moment.is_constant | moment.shows_nothing)
-        covariance, noise, prior_weight = denoising.toward_prior(covariance, noise, prior, is_seen)
+        shrunk = denoising.toward_prior(covariance, noise, spec.prior, is_seen)
+        covariance, noise, prior_weight = shrunk
     # The noise of the released fractions p adds to that of the moment.
     noise = np.hypot(noise, np.hypot.outer(presence_error, presence_error) * covariance)
     # The noise of the weight, by which covariances are divided once or twice, adds, too.
@@ -369,7 +354,7 @@ def attributes_of(
     # What gaps and a prior add to the noise is independent for each entry, and not in the metric.
     metric = (1 - prior_weight) * metric / np.sqrt(np.outer(presence, presence))
     # If the center is assumed to be 0, it has no noise.
-    offset_std = (not is_centered) * moment.scale * mean_std
+    offset_std = (not spec.assume_centered) * moment.scale * mean_std
     is_shown = np.diag(repaired) >= np.diag(noise)
     location, location_std, is_located = _located(
         moment, moment.scale * mean, offset_std, np.sqrt(np.diag(repaired)), is_shown

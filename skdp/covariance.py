@@ -677,13 +677,11 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             )
 
     def _sums_of(self, spec: Any, view: Any) -> tuple[np.ndarray, ...]:
-        units = moments.units_of_bounds(spec, is_centered=self.assume_centered)
-        return (moments.summed_moment(spec, view, units),)
+        return (moments.summed_moment(spec, view, moments.units_of_bounds(spec)),)
 
     def _solve(self, spec: Any, plan: Any, view: Any, budget: Any) -> tuple[dict[str, Any], Scales]:
-        centered = self.assume_centered
-        moment = moments.release_moment(plan, spec, view, budget, is_centered=centered)
-        attributes, is_hidden = moments.attributes_of(moment, spec.prior, is_centered=centered)
+        moment = moments.release_moment(plan, spec, view, budget)
+        attributes, is_hidden = moments.attributes_of(moment, spec)
         if spec.marginals:
             attributes["marginals_"], attributes["marginals_noise_std_"] = release_marginals(
                 plan.marginals, view, spec, attributes, spec.are_binary, budget

@@ -53,11 +53,7 @@ _LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 
 def decompose_scaled(
-    noisy: np.ndarray,
-    noise_std: float,
-    n_rows: int,
-    n_components: int | None = None,
-    center_error: float = 0.0,
+    noisy: np.ndarray, noise_std: float, n_rows: int, n_components: int | None, center_error: float
 ) -> Factors:
     """Decompose a released second moment after dividing its columns by their scales.
 

@@ -8,14 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from numbers import Real
 from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
 import numpy as np
 from scipy.sparse import coo_array
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from skdp import _validation as checks
 from skdp import units
@@ -237,7 +236,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
         "n_components": [checks.AT_LEAST_ONE],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "delta": checks.BUDGET["delta"],
         "sketch": [StrOptions({"auto", "haar", "countsketch"})],
         "n_sketch": [checks.AT_LEAST_ONE, None],
         "n_core": [checks.AT_LEAST_ONE, None],

@@ -2,14 +2,12 @@
 
 import math
 from dataclasses import KW_ONLY
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from skdp import _validation as checks
 from skdp._estimator import BudgetMixin
-from skdp._validation import AT_LEAST_ONE, FINITE_BOUND, check_numbers, with_parameters
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.exceptions import counted, shown, warn_of_privacy
 from skdp.linalg.denoising import debiased, shrunk
@@ -31,7 +29,7 @@ _NUMBERS = ("row_norm", "epsilon", "delta")
 _NOT_ROWS = "Rows are not private: each person calls report(row), and sends the result alone."
 
 
-@with_parameters
+@checks.with_parameters
 class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
     """Low-rank factors of rows, to which each person adds noise before sending the row.
 
@@ -88,9 +86,9 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
-        "n_features": [AT_LEAST_ONE],
-        "row_norm": [FINITE_BOUND],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "n_features": [checks.AT_LEAST_ONE],
+        "row_norm": [checks.FINITE_BOUND],
+        "delta": checks.BUDGET["delta"],
     }
 
     n_features: int
@@ -144,7 +142,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         ValueError
             If `row` does not have `n_features` finite numbers. Then nothing is spent.
         """
-        checked = check_numbers(row, "row", ensure_2d=False)
+        checked = checks.check_numbers(row, "row", ensure_2d=False)
         if checked.shape != (self.n_features,):
             raise ValueError(
                 "Call report once for each person, with one row of "
@@ -220,4 +218,4 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
                     f"parameters, or leave it out. {_NOT_ROWS}"
                 )
         noisy = [np.frombuffer(one, "<f8", offset=len(line)) for one in reports]
-        return check_numbers(np.array(noisy), "reports")
+        return checks.check_numbers(np.array(noisy), "reports")

@@ -113,12 +113,11 @@ def tail_probabilities(
     # Nothing is reserved if the bound that holds with high probability is not below the bound that
     # always holds.
     tail = _TAIL_SHARE * delta
-
-    def _tail_of(n: int, t: int) -> float:
-        is_lower = t < n and tail > 0 and haar_norm(n, t, tail) < haar_norm(n, t)
-        return tail if is_lower else 0.0
-
-    return _tail_of(shape[1], sizes[0]), _tail_of(shape[0], sizes[1])
+    right, left = (
+        tail if t < n and tail > 0 and haar_norm(n, t, tail) < haar_norm(n, t) else 0.0
+        for n, t in zip(shape[::-1], sizes, strict=True)
+    )
+    return right, left
 
 
 def planned_sketches(
