@@ -208,7 +208,7 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
         if features are not scaled one by one. Covered by the guarantee.
     start_ratios_ : ndarray of shape (min(d1, d2),) or None
         Singular values of a start from data, divided by the largest of noise and chance: how many
-        exceed 1 suggests a rank. None without noise or such a start. Covered by the guarantee.
+        exceed 1 is a least rank. None without noise or such a start. Covered by the guarantee.
     left_components_ : ndarray of shape (d1, len(`singular_values_`))
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (len(`singular_values_`), d2)
