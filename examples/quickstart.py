@@ -134,7 +134,7 @@ ax.errorbar(
     elinewidth=1.4,
     capsize=3,
     marker="o",
-    label="told by public rows, mean and spread of ten splits",
+    label="predicted from public rows, mean and spread of ten splits",
 )
 ax.plot(
     model.epsilon,

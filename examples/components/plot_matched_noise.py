@@ -71,8 +71,8 @@ truth = np.array(
     ]
 )
 print("epsilon  from 75 public rows  private fits")
-for epsilon, told, found in zip(epsilons, curve.mean, truth.mean(axis=1), strict=True):
-    print(f"{epsilon:7g}  {told:19.3f}  {found:12.3f}")
+for epsilon, predicted, found in zip(epsilons, curve.mean, truth.mean(axis=1), strict=True):
+    print(f"{epsilon:7g}  {predicted:19.3f}  {found:12.3f}")
 
 # %%
 # How many components
@@ -121,10 +121,10 @@ for name, found in (
 # number of components about where the private fits have it. Fits with the same epsilon do not.
 
 blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
-# sphinx_gallery_alt = "Two panels. Left: variance captured by private fits rises with epsilon, beside the band that public rows told. Right: the likelihood by number of components of private fits follows that of public rows with the same noise, not with the same epsilon."
+# sphinx_gallery_alt = "Two panels. Left: variance captured by private fits rises with epsilon, beside the band that public rows predict. Right: the likelihood by number of components of private fits follows that of public rows with the same noise, not with the same epsilon."
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
 shown = EpsilonCurveDisplay(curve.epsilons, curve.scores, score_name="")
-shown.plot(left, color=blue, marker="", linewidth=2, label="told by 100 public rows")
+shown.plot(left, color=blue, marker="", linewidth=2, label="predicted from 100 public rows")
 left.errorbar(
     epsilons,
     truth.mean(axis=1),
@@ -152,7 +152,7 @@ right.plot(
 right.set_ylim(-12, 1.2)
 right.set_xlabel("number of components, at epsilon = 1")
 right.set_title("Log-likelihood of a row, less that of the best", loc="left", weight="bold")
-right.legend(loc="lower right", frameon=False)
+right.legend(loc="center right", frameon=False)
 for ax in (left, right):
     ax.grid(axis="y", color="#e4e6e8", linewidth=0.8)
     ax.set_axisbelow(True)

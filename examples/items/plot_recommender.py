@@ -123,7 +123,8 @@ for epsilon, *values in zip(epsilons, *captured.values(), strict=True):
 def item_map(svd):
     """Direction of each item in the plane of the second and the third component."""
     plane = (svd.components_[1:3] * svd.singular_values_[1:3, np.newaxis]).T
-    return plane / np.linalg.norm(plane, axis=1, keepdims=True), plane
+    lengths = np.linalg.norm(plane, axis=1, keepdims=True)
+    return plane / np.where(lengths > 0, lengths, 1), plane  # components hidden by noise are 0
 
 
 def same_group(svd, groups):
@@ -195,20 +196,19 @@ colors = {
     "not guided": "#9aa0a6",
     "input": "#c8452d",
 }
-labels = {  # text, and where a curve has room for it
-    "entry": ("one click,\nalternating", (1.1, 0.98, "left")),
-    "interaction": ("one click,\nequal weights", (0.25, 0.84, "left")),
-    "user": ("a whole user", (3.2, 0.86, "left")),
-    "not guided": ("a whole user,\nnot guided", (1.22, 0.46, "left")),
-    "input": ("one click, noise\non every entry", (2.5, 0.3, "left")),
+labels = {
+    "entry": "one click, alternating",
+    "interaction": "one click, equal weights",
+    "user": "a whole user",
+    "not guided": "a whole user, not guided",
+    "input": "one click, noise on every entry",
 }
 
 # sphinx_gallery_alt = "Left: captured variance against epsilon, for ways that protect one click and ways that protect a whole user. Right: items as points, in three groups that stay together."
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.8, 4.6), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.8, 5.4), layout="constrained")
 for name, values in captured.items():
-    text, (x, y, side) = labels[name]
-    left.plot(epsilons, values, color=colors[name], marker="o", markersize=6, linewidth=2)
-    left.text(x, y, text, color=colors[name], ha=side, va="center")
+    style = {"color": colors[name], "marker": "o", "markersize": 6, "linewidth": 2}
+    left.plot(epsilons, values, label=labels[name], **style)
 left.set_xscale("log", base=2)
 left.set_xticks(epsilons, ["1/4", "1/2", "1", "2", "4", "8"])
 left.set_ylim(0, 1.08)
@@ -219,6 +219,7 @@ left.spines[["top", "right", "left"]].set_visible(False)
 left.tick_params(length=0, pad=6)
 left.set_xlabel("epsilon, at delta = 1e-7, for what is protected")
 left.set_title("Captured, of the best possible", loc="left", pad=12, weight="bold")
+left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
 
 _, plane = item_map(shown)
 for group, color in enumerate(["#1f5fa8", "#c8452d", "#e0a526"]):
