@@ -1,7 +1,8 @@
-"""Which constants move results: each number that was tuned, halved and doubled.
+"""Which constants change results: each tuned number is halved and doubled.
 
-Every number at module level in `skdp/decomposition`, `linear_model`, `preprocessing` and `privacy`
-of which no comment says "not tuned" is changed in turn, and the package read anew. Run
+The study covers numbers at module level in `skdp/decomposition`, `linear_model`, `preprocessing`
+and `privacy`, except those whose comment says "not tuned". It changes one number at a time, imports
+the package again, and measures the accuracy of the cases in `cases.py`. Run
 
     python -m benchmarks.house.constants                # some 10 minutes on one core
     python -m benchmarks.house.constants --write        # constants.md beside it
@@ -33,7 +34,8 @@ from benchmarks.report import parser_for, publish, standard_error, table
 ROOT = Path(__file__).parents[2]
 ROOMS = ("decomposition", "linear_model", "preprocessing", "privacy")
 SCREEN, FACTORS = (0.5, 2.0), (0.25, 0.5, 1.0, 2.0, 4.0)
-# Numbers in the tables; those among which they are sought with all seeds; and seeds before that.
+# All numbers are measured with `N_SCREENED` seeds. The `N_FINALISTS` numbers with the largest
+# effects are measured with all seeds, and the tables show `N_SHOWN` of them.
 N_SHOWN, N_FINALISTS, N_SCREENED = 10, 16, 2
 LEAST_EFFECT = 5e-4
 LONGEST_SECONDS = 60
@@ -98,7 +100,7 @@ def numbers_of(module: str, text: str) -> Iterator[Number]:
 
 
 def literals_of(node: Any, keys: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield numbers with their keys, but for sizes of blocks, which are powers, and for grids."""
+    """Yield numbers with their keys, except grids, and powers, which are sizes of blocks."""
     is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift)
     children = list(ast.iter_child_nodes(node))
     is_grid = (
@@ -130,7 +132,7 @@ def all_numbers() -> list[Number]:
 
 
 class Changed(SourceFileLoader):
-    """Reads a module with another value of a number."""
+    """Loads a module with another value of a number."""
 
     change: Change
 
@@ -162,7 +164,7 @@ class Finder(PathFinder):
 
 
 class SameNoise:
-    """Keys of noise by the seed of a fit, and by the name and the turn of a release alone."""
+    """Keys of noise that follow from the seed of a fit, and from names and numbers of releases."""
 
     seed = 0
     turns: ClassVar[dict[str, Any]] = {}
@@ -181,7 +183,7 @@ class SameNoise:
 
 
 def read_anew(change: Change | None) -> None:
-    """Import the package with a number changed, and the one before as it is."""
+    """Import the package with one number changed, and the number of the last call as it is."""
     changed = {one[0].module for one in (change, Finder.change) if one is not None}
     for name in dependents(frozenset(changed)):
         sys.modules.pop(name, None)
@@ -194,7 +196,7 @@ def read_anew(change: Change | None) -> None:
 
 @cache
 def imported() -> dict[str, set[str]]:
-    """Name what each module of the package imports from, packages and modules alike."""
+    """Return the packages and modules that each module of the package imports from."""
     found: dict[str, set[str]] = {}
     for path in (ROOT / "skdp").rglob("*.py"):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -227,7 +229,7 @@ def give_up(*_: Any) -> None:
 
 
 def accuracies(change: Change | None, cases: list[Case], n_seeds: int) -> Means:
-    """Measure each case with every seed: not a number where a fit refuses the change."""
+    """Measure each case with every seed; NaN where a fit refuses the changed number."""
     found = {case.name: np.full(n_seeds, np.nan) for case in cases}
     read_anew(change)
     for case in cases:
@@ -244,10 +246,7 @@ def accuracies(change: Change | None, cases: list[Case], n_seeds: int) -> Means:
 
 
 def reads_of(case: Case) -> dict[str, set[str]]:
-    """Return the names that the functions of each module mention which a fit runs.
-
-    To them come what is mentioned when such a module is imported.
-    """
+    """Return by module the names that a fit reads: in the functions that it runs, and at import."""
     codes: set[CodeType] = set()
     data = drawn(case, 0)
     read_anew(None)
@@ -285,7 +284,7 @@ def is_read(number: Number, reads: dict[str, set[str]]) -> bool:
 
 
 def effect(cases: list[Case], usual: Means, changed: list[Means]) -> float:
-    """Average what changes in a case over the family; the largest of all factors and families."""
+    """Return the largest mean change of accuracy in a family of cases, over all factors."""
     largest = 0.0
     for means in changed:
         for family in {case.family for case in cases}:
@@ -300,7 +299,7 @@ def effect(cases: list[Case], usual: Means, changed: list[Means]) -> float:
 
 
 def section(number: Number, cases: list[Case], usual: Means, changed: dict[float, Means]) -> str:
-    """Write the table of a number, of the cases that it changes."""
+    """Write the table of a number, with a row for each case that the number changes."""
     columns = {**changed, 1.0: usual}
     cases = [
         case

@@ -1,7 +1,7 @@
-"""Which law notices which mistake: every sensitivity and every release that declares too little.
+"""Which attacks notice which mistake: a sensitivity or a release that declares too little.
 
-`python -m benchmarks.house.mutations --write` writes mutations.md beside it. The slow tests try the
-same.
+`python -m benchmarks.house.mutations --write` writes mutations.md beside it. The slow tests make
+the same mistakes.
 """
 
 import sys
@@ -24,11 +24,12 @@ from mutations import (  # noqa: E402
 )
 
 TITLE = f"""\
-# What the laws on the covered cells notice
+# Which mistakes the attacks on the covered cells notice
 
-Written by `python -m benchmarks.house.mutations --write`, in some five minutes. A mistake is
-something that is declared {TOO_LITTLE:g} times what it is. It is noticed if the law of neighbors
-fails in a cell of the cover in which it is made.
+Written by `python -m benchmarks.house.mutations --write`, in some five minutes. Each mistake
+declares {TOO_LITTLE:g} times the true sensitivity: in one function of `sensitivity.py`, or for all
+releases of one name. It is noticed if, in one of the covered cells that call the function or make
+the release, a neighbor moves a release further than declared.
 
 """
 OF_SENSITIVITIES = ("sensitivity that is too small", "cells", "noticed in")

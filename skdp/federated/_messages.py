@@ -197,8 +197,7 @@ _CONFIRMATIONS = _or([], "empty", _SIGNATURES)
 _ABSENT = Check("a list of different owners in ascending order", _are_ascending)
 _NEXT = MessageKind(
     {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _CONFIRMATIONS},
-    _SUMS,
-    lambda fields: bool(fields["release"]),
+    has_array=lambda fields: bool(fields["release"]),
 )
 _ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
 

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import lru_cache, partial
 from numbers import Integral
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread, current_thread
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -219,7 +219,7 @@ class RunningFit:
             self._questions.put(error)
 
 
-class Owner:
+class Owner(AbstractContextManager["Owner"]):
     """One owner of rows in one federated fit.
 
     The owner runs the fit on its own rows. Where the fit releases a sum, the owner sends its part
@@ -423,9 +423,6 @@ class Owner:
                 self._fit.stop()
             self._fit = self._waiting = None
             self._is_closed = True
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -13,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from skdp.exceptions import BudgetError, FederationError, LedgerError
 
 if TYPE_CHECKING:
@@ -226,8 +229,6 @@ def write_once(
     A random key encrypts the data. The random key, encrypted by the caller's key, is written only
     after `drop_own` has run: if the call is interrupted before, nobody can read the file.
     """
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
     path, data = Path(path).absolute(), pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     text = f"path={str(path)!r} cannot be written: "
     random_key, nonce = AESGCM.generate_key(256), os.urandom(_NONCE_SIZE)
@@ -290,9 +291,6 @@ def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -
 
 def _decrypted(database: sqlite3.Connection, head: dict[str, Any], key: bytes) -> bytearray:
     """Decrypt all parts of a checkpoint; refuse a wrong key or damaged parts."""
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
     (found,) = rows_of(database, f"SELECT count(*) AS n_parts FROM {_PARTS}")
     context, data = _context(head["kind"], found["n_parts"]), bytearray()
     nonce, encrypted_key = head["key"][:_NONCE_SIZE], head["key"][_NONCE_SIZE:]

@@ -32,11 +32,13 @@ _SAFETY = 1e-12  # not tuned
 
 @dataclass(frozen=True)
 class Limit:
-    """The guarantee that all fits together may use up, and its mu."""
+    """The guarantee that all fits together may use up, its mu, and what fits have used so far."""
 
     epsilon: float
     delta: float
     mu: float
+    spent: int = 0  # units of squared mu, or of epsilon if delta is 0
+    tails: int = 0  # units of delta
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Limit:
@@ -73,10 +75,11 @@ class Limit:
         """Convert a part of delta to units, rounded up."""
         return _units(Fraction(delta_tail), Fraction(self.delta)) if delta_tail else 0
 
-    def units_beside(self, tails: int) -> int:
-        """Return how many units of squared mu the limit has beside `tails` of delta; -1 if none."""
+    def left(self, tails: int = 0) -> int:
+        """Return how many units are left beside `tails` of delta for further tails; -1 if none."""
+        tails += self.tails
         if tails == 0:
-            return WHOLE
+            return WHOLE - self.spent
         if tails >= WHOLE:
             return -1
         delta_tail = math.nextafter(tails / WHOLE * self.delta, math.inf)
@@ -86,7 +89,8 @@ class Limit:
         # A fit with this tail that spends the whole limit costs `mu`, rounded up to units. Without
         # this margin it would be refused. `mu` was rounded down by twice the margin.
         mu *= 1 + _LESS_SAFETY
-        return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
+        whole = min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
+        return whole - self.spent
 
     def epsilon_of_fit(
         self, units: int, delta: float | None = None, delta_tail: float = 0.0
@@ -110,14 +114,14 @@ class Limit:
             less *= 2
         return min(epsilon, self.epsilon) if delta <= self.delta else epsilon
 
-    def epsilon_of_sum(self, spent: int, tails: int) -> tuple[float, float]:
+    def spent_mu_and_epsilon(self) -> tuple[float, float]:
         """Convert spent units to mu, and to epsilon at the delta of the limit; round both up."""
-        share = spent / WHOLE
+        share = self.spent / WHOLE
         if self.delta == 0:
             epsilon = share * self.epsilon * (1 + _SAFETY)
             return pure_dp.mu_from_epsilon(epsilon), epsilon
         mu = self.mu * math.sqrt(share) * (1 + _SAFETY)
-        tail = tails / WHOLE * self.delta
+        tail = self.tails / WHOLE * self.delta
         return mu, gaussian_dp.epsilon_at(mu, self.delta, tail)
 
     def _units_of(self, mu: float) -> int:
@@ -208,7 +212,7 @@ def create_file(path: str, head: dict[str, Any]) -> None:
             database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             # executescript commits first, so the script itself begins the transaction.
             database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
-            insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
+            insert(database, "ledger", {"id": 1, **head})
             database.execute("COMMIT")
     except FileExistsError:
         raise LedgerError(

@@ -62,13 +62,12 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
         )
 
 
-def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
+def refusal(path: str, spent: Any, limit: file.Limit) -> str:
     """Return the error text for a fit that exceeds the limit; it names the epsilon that is left."""
-    units_left = limit.units_beside(head["tails"]) - head["spent"]
-    left = limit.epsilon_of_fit(units_left, spent.delta)
+    left = limit.epsilon_of_fit(limit.left(), spent.delta)
     rounded = format(Context(4, ROUND_FLOOR).create_decimal_from_float(left).normalize(), "f")
     cure = "Its limit is spent: these data allow no further fit. Use the models that are fitted."
-    if units_left > 0:
+    if limit.left() > 0:
         cure = "Pass a smaller epsilon, as remaining(delta=...) computes it, or a smaller delta."
     of_tail = ""
     if spent.delta_tail:
@@ -96,17 +95,16 @@ def report_of(
 ) -> str:
     """Describe the limit and the remaining budget, and each charge in a line."""
     delta, units = head["delta"], head["units"].replace("\n", " or ")
-    _, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
-    left = limit.units_beside(head["tails"]) - head["spent"]
-    of_one, of_ten = limit.epsilon_of_fit(left), limit.epsilon_of_fit(left // 10)
+    _, epsilon = limit.spent_mu_and_epsilon()
+    of_one, of_ten = (limit.epsilon_of_fit(limit.left() // n) for n in (1, 10))
     lines = [
         f"{path}: {head['dataset']!r}, per {units}, adjacency {head['adjacency']!r}",
         f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
-        f"{head['spent'] / file.WHOLE:.1%}; left for one fit epsilon={of_one:.4g}, "
+        f"{limit.spent / file.WHOLE:.1%}; left for one fit epsilon={of_one:.4g}, "
         f"for each of ten {of_ten:.4g}",
     ]
-    if head["tails"]:
-        lines.append(f"{head['tails'] / file.WHOLE:.1%} of delta is reserved for tails")
+    if limit.tails:
+        lines.append(f"{limit.tails / file.WHOLE:.1%} of delta is reserved for tails")
     lines.append(f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what")
     return "\n".join([*lines, *map(_line, charges)])
 
@@ -289,8 +287,8 @@ class PrivacyLedger:
                 return
             check_kind(head, spent)
             units, tails = limit.cost_of(spent)
-            if head["spent"] + units > limit.units_beside(head["tails"] + tails):
-                raise BudgetError(refusal(self.path, spent, limit, head))
+            if units > limit.left(tails):
+                raise BudgetError(refusal(self.path, spent, limit))
             row: dict[str, Any] = {"time": _now(), "what": str(what), "unit": spent.unit}
             row |= {"spent": units, "tails": tails, "fit": fit}
             row["note"] = self.note if note is None else note
@@ -334,7 +332,7 @@ class PrivacyLedger:
         """
         if not isinstance(n_fits, Integral) or n_fits < 1:
             raise ValueError(f"n_fits must be an int of at least 1, got {shown(n_fits)}.")
-        with self._opened() as (_, head, limit):
+        with self._opened() as (_, _, limit):
             own_delta = limit.delta if delta is None else float(delta)
         if limit.delta == 0 and own_delta:
             raise ValueError(f"delta must be 0, like the ledger's delta, got {own_delta!r}.")
@@ -343,8 +341,7 @@ class PrivacyLedger:
                 "delta must be in [0, 1), and delta_tail at most a half of it, got "
                 f"delta={own_delta!r} and delta_tail={delta_tail!r}."
             )
-        tails = head["tails"] + int(n_fits) * limit.units_of_tail(delta_tail)
-        left = limit.units_beside(tails) - head["spent"]
+        left = limit.left(int(n_fits) * limit.units_of_tail(delta_tail))
         return limit.epsilon_of_fit(left // int(n_fits), own_delta, float(delta_tail))
 
     def spent(self) -> tuple[float, float, float]:
@@ -364,9 +361,8 @@ class PrivacyLedger:
         LedgerError
             If the file cannot be read.
         """
-        with self._opened() as (_, head, limit):
-            mu, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
-            return mu, epsilon, head["spent"] / file.WHOLE
+        with self._opened() as (_, _, limit):
+            return *limit.spent_mu_and_epsilon(), limit.spent / file.WHOLE
 
     def entries(self) -> list[dict[str, Any]]:
         """List all charges.
@@ -430,7 +426,8 @@ class PrivacyLedger:
             head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
                 raise LedgerError(f"{self.path!r} is another ledger now: restore the first one.")
-            yield database, head, file.Limit(head["epsilon"], head["delta"], head["mu"])
+            facts = (head[name] for name in ("epsilon", "delta", "mu", "spent", "tails"))
+            yield database, head, file.Limit(*facts)
 
     def __sklearn_clone__(self) -> "PrivacyLedger":
         return self

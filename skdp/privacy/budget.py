@@ -137,7 +137,7 @@ SKIPPED = "skipped"
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether a name in a record is `SKIPPED`, with or without the name of a step."""
+    """Return whether a name in a record is `SKIPPED`, alone or after the name of a step."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 
@@ -733,7 +733,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return booked
 
     def _pay(self) -> None:
-        """Charge the whole plan before the first number leaves, however little is used later."""
+        """Charge the whole plan before the first release, even if later releases are skipped."""
         if self._charge is not None:
             self._charge(self._full_record)
             self._charge = None

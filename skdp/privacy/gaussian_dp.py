@@ -91,11 +91,11 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     if math.isinf(epsilon):
         return math.inf
     delta, epsilon = _without_tail(delta, delta_tail), min(epsilon, _LARGEST_EPSILON)
-    if delta == 0 or _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
+    if delta == 0 or _log_delta(_SMALLEST_MU, epsilon) > math.log(delta):
         return 0.0
     # With a mu of the upper size, delta rounds to 1: `near` in `_log_delta` is below -50.
     lower, upper = math.log(_SMALLEST_MU), math.log(2 * math.sqrt(2 * epsilon) + 200)
-    log_mu = _root(lambda t: _log_excess(math.exp(t), epsilon, delta), lower, upper)
+    log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), lower, upper)
     return math.exp(log_mu) * (1 - _SAFETY)
 
 
@@ -187,8 +187,8 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     if mu > _LARGE_MU:
         return upper * (1 + _SAFETY)
     root = 0.0
-    if _log_excess(mu, 0.0, delta) > 0:
-        root = _root(lambda e: -_log_excess(mu, e, delta), 0.0, upper + 1.0)
+    if _log_delta(mu, 0.0) > math.log(delta):
+        root = _root(lambda e: math.log(delta) - _log_delta(mu, e), 0.0, upper + 1.0)
     return root * (1 + _SAFETY) + 2 * _ROOT_TOLERANCE
 
 
@@ -296,11 +296,6 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
     mu = checked_nonnegative("mu", mu)
     found = 1.0 if math.isinf(mu) else float(ndtr(mu + float(ndtri(rate)))) * (1 + _SAFETY)
     return min(1.0, _add_up(found, _checked_tail(delta_tail)))
-
-
-def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Return a number that is positive if the delta of mu-GDP at epsilon exceeds `delta`."""
-    return _log_delta(mu, epsilon) - math.log(delta)
 
 
 def _log_delta(mu: float, epsilon: float) -> float:

@@ -88,7 +88,7 @@ _SMALLEST_SECRET = 2**64  # smaller seeds count as guessable; not tuned
 
 
 class GuessableSeed(int):
-    """A large seed that was derived from a guessable seed or drawn from a generator."""
+    """A seed that may be guessed, however large: made from a small seed or from a generator."""
 
 
 class NoiseSource:

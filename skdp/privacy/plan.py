@@ -49,6 +49,13 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Gaussian differential privacy of the whole cost. ``None`` is the largest mu that `epsilon`,
         `delta` and `delta_tail` admit; :meth:`share_of` makes costs with a smaller mu.
 
+    Attributes
+    ----------
+    is_private : bool
+        Whether noise is added at all.
+    is_pure : bool
+        Whether the privacy is pure: delta is 0, and shares are shares of epsilon.
+
     Raises
     ------
     TypeError
@@ -71,6 +78,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
     delta_tail: float = 0.0
     part: float = 1.0
     mu: float = None  # type: ignore[assignment]
+    is_private: bool = field(init=False, repr=False, compare=False)
+    is_pure: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta", "delta_tail"):
@@ -78,6 +87,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
             if type(value) not in (float, int):
                 raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
             object.__setattr__(self, name, float(value))
+        object.__setattr__(self, "is_private", math.isfinite(self.epsilon))
+        object.__setattr__(self, "is_pure", self.delta == 0 and self.is_private)
         # `_solved_mu` checks all three numbers, and is called even if privacy is pure.
         most = _solved_mu(self.epsilon, self.delta, self.delta_tail)
         most = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else most
@@ -122,16 +133,6 @@ class PrivacyCost:  # numpydoc ignore=PR02
             # The step doubles each time, as mu hardly depends on an epsilon far below delta.
             epsilon, step = epsilon * (1 + step), 2 * step
         return PrivacyCost(epsilon, delta, delta_tail, mu=mu)
-
-    @property
-    def is_private(self) -> bool:
-        """Whether noise is added at all."""
-        return math.isfinite(self.epsilon)
-
-    @property
-    def is_pure(self) -> bool:
-        """Whether the privacy is pure: delta is 0, and shares are shares of epsilon."""
-        return self.delta == 0 and self.is_private
 
     def release(
         self,
@@ -561,8 +562,8 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
 
 def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
     """Return the nodes that may follow a release; refuse a release that is not next."""
-    # Several branches may begin with this release. Those that go on alike share the tuple of nodes
-    # that follow, which is taken once.
+    # Several branches may begin with this release. Branches that continue with the same releases
+    # share one tuple of nodes, which is added once.
     found: dict[int, tuple[Node, ...]] = {}
     for planned, following in nodes:
         # Equality ignores `sensitivity_of`, but another function could return less than planned.
@@ -638,12 +639,13 @@ def plan_histogram(spec: Any, name: str, share: float, n_bins: int) -> Release:
 def share_for_counts(
     spec: Any, count: int, precision: float, limits: tuple[float, float], of: float = 1.0
 ) -> float:
-    """Return the share that gives `count` counts the error `precision` * `n_units`, within limits.
+    """Return the share with which `count` counts have the noise std `precision` * `n_units`.
 
-    Both limits are fractions of the share `of`. All arguments are public facts.
+    The share is clipped to two limits, which are fractions of the share `of`. All arguments are
+    public facts.
     """
     least, most = limits
-    # Number of counts that have this error as noise std, if they divide the share `of`.
+    # Number of counts that have this noise std if they divide the share `of`.
     n_affordable = (precision * spec.n_units * (spec.cost.mu * math.sqrt(of))) ** 2
     return of * (most if count >= most * n_affordable else max(count / n_affordable, least))
 

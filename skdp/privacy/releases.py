@@ -24,7 +24,8 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
     """Return warnings if searches have ended at an end of their grid; `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller, or 0" if smallest > 0 else "smaller"
-    # A search that finds nothing ends at the last point. `zeros_last` puts the smallest point last.
+    # A search that finds no quantile ends at the last point of its grid. In some grids the last
+    # point is the smallest one: see `zeros_last` in `skdp.linalg.norms`.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
@@ -64,7 +65,7 @@ class Release:  # numpydoc ignore=PR02
         Standard deviation of the noise in an entry, in the same units; None where `sensitivity` is
         None.
     follows : str, default=""
-        In a plan, what the sensitivity depends on; empty if the plan states it.
+        In a plan, what the sensitivity depends on; empty if the plan states the sensitivity.
     shape : tuple of int, default=()
         In a plan, the shape of what is released.
     may_be_skipped : bool, default=False

@@ -36,7 +36,6 @@ _LARGEST_NOISE = 1205  # not tuned
 # and the integer is split into 67 parts of 32 bits, called limbs.
 _LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
-_SYMMETRIC = "symmetric_gaussian"
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Convert the sum of all counts to the released numbers."""
     with np.errstate(over="ignore"):
         flat = counts * layout.step if layout.std > 0 else _floats_of(counts)
-    if layout.mechanism != _SYMMETRIC:
+    if layout.mechanism == "gaussian":
         return flat.reshape(layout.shape)
     numbers = np.zeros(layout.shape)
     numbers[np.triu_indices(len(numbers))] = flat
@@ -196,8 +195,9 @@ def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Return the distinct entries of a value as a vector."""
     values = np.asarray(values, dtype=np.float64)
     assert values.shape == layout.shape
-    is_symmetric = layout.mechanism == _SYMMETRIC
-    return values[np.triu_indices(len(values))] if is_symmetric else values.ravel()
+    return (
+        values.ravel() if layout.mechanism == "gaussian" else values[np.triu_indices(len(values))]
+    )
 
 
 #: Takes the layout of a release and the part of one owner; returns the summed counts of all owners

@@ -208,9 +208,9 @@ def test_costs_are_whole_numbers_rounded_up():
         assert abs(parts * part - WHOLE) <= parts + WHOLE * 1e-15
         # Never too little: what is told is computed from the sum.
         assert part >= WHOLE / parts * (1 - 1e-15)
-    assert limit.units_beside(WHOLE) < 0
-    assert limit.units_beside(0) == WHOLE
-    units = [limit.units_beside(int(share * WHOLE)) for share in (0.1, 0.5, 0.9, 0.9999)]
+    assert limit.left(WHOLE) < 0
+    assert limit.left(0) == WHOLE
+    units = [limit.left(int(share * WHOLE)) for share in (0.1, 0.5, 0.9, 0.9999)]
     assert units == sorted(units, reverse=True)
     assert units[-1] > 0
 

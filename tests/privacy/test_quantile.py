@@ -16,7 +16,7 @@ from skdp.linalg.norms import (
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import PrivacyCost
-from skdp.testing._recording import RecordingBudget, ReplayBudget, farthest
+from skdp.testing._recording import RecordingBudget, farthest, scripted_budget
 
 
 class NoisyCounts(RecordingBudget):
@@ -182,8 +182,7 @@ def test_counts_move_by_their_sensitivity_and_no_more(adjacency):
         found = quantile_of(values, recorded)
         neighbor = values.copy()
         neighbor[0] = generator.choice([np.nan, 0.0, np.inf][: 3 if adjacency == "replace" else 1])
-        replaying = type("ScriptedBudget", (ReplayBudget,), {"script": recorded.released})
-        replayed = open_budget(replaying, adjacency=adjacency)
+        replayed = open_budget(scripted_budget(recorded.released), adjacency=adjacency)
         counts = GridCounts.of(grid, bin_counts(neighbor, np.append(grid, np.inf)), 40)
         assert quantile_of(counts, replayed) == found
         worst = max(worst, *farthest([replayed], recorded).values())
