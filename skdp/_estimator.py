@@ -105,10 +105,10 @@ class Progress:
         names = dict.fromkeys(one.name.partition(", counts")[0] for one, _ in nodes)
         name = name or " or ".join(names) or ("closing" if self.budget else "opening")
         if self.context.max_subtasks == len(self.context._children_map):
-            # A fit may need more tasks than it has announced.
+            # The fit needs more tasks than it has announced: how many is unknown.
             self.context.max_subtasks = None
         task = self.context.subcontext(name, max_subtasks=1)
-        # Progress bars show tasks that have subtasks alone.
+        # Progress bars show only tasks that have subtasks.
         tasks = [task, task.subcontext("rows", max_subtasks=0)]
         # Passes that this pass starts are not reported.
         token = OBSERVER.set(None)
@@ -203,7 +203,8 @@ class BudgetMixin(checks.PlainParametersMixin):
         self, plan: Plan, what: str, noise_source: NoiseSource | None = None
     ) -> PrivacyBudget:
         """Open the budget of a plan, which charges the ledger for `what`."""
-        # Sensitivities hold for valid bounds, and scikit-learn has an option to skip this check.
+        # Sensitivities hold for valid bounds only, and scikit-learn has not checked them if its
+        # configuration has `skip_parameter_validation`.
         self._validate_params()
         charge: Charge | None = None
         if self._part is not None:
@@ -275,8 +276,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Check, plan, release and set attributes, in this order; `users` own the rows."""
         with warnings_together(type(self).__name__):
             with restored_on_error(self, partial(self._expected_passes, X, **users)):
-                ids = users.get("users")
-                refuse_mistaken_ids(X, ids, getattr(self, "user_column", None))
+                if (ids := users.get("users")) is not None:
+                    refuse_mistaken_ids(X, ids, getattr(self, "user_column", None))
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(spec, data, warn_of_privacy))
             # Warnings come last: if they become errors, the model, whose budget is spent, remains.
@@ -296,9 +297,9 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _keep(self, spec: Any, result: Any, budget: PrivacyBudget) -> list[str]:
         """Set the fitted attributes; return warnings that follow from released values."""
         # An earlier fit may have set attributes that this fit does not set.
-        fitted = [name for name in vars(self) if name.endswith("_") and not name.endswith("_in_")]
-        for name in fitted:
-            delattr(self, name)
+        for name in [*vars(self)]:
+            if name.endswith("_") and not name.endswith("_in_"):
+                delattr(self, name)
         warnings = [*self._set_attributes(result, spec), *budget.warnings]
         self.privacy_spent_ = budget.spent()
         self._warnings_given = [*self._public_warnings(spec, budget.plan), *warnings]
@@ -390,7 +391,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Make the spec of a fit; each field is a fact, the cost, or the parameter of its name."""
+        """Make the spec of a fit: each field is a fact, the cost, or the parameter of that name."""
         facts, given = {"cost": self._cost(), **facts}, {}
         for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             if name in facts:
@@ -595,8 +596,8 @@ def restored_on_error(
     effective_n_jobs(getattr(estimator, "n_jobs", None))
     # With a seed, the fit uses one thread of BLAS: other numbers of threads may round differently.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # `_fit_context` of scikit-learn needs the attributes that this call sets, even after an error:
-    # the attributes to restore are copied after the call.
+    # After an error, too, scikit-learn's `_fit_context` needs the attributes that
+    # `_init_callback_context` sets: the attributes to restore are copied after it.
     progress = None
     if "_skl_callbacks" in vars(estimator):
         progress = Progress(estimator, estimator._init_callback_context(max_subtasks=None))
@@ -660,7 +661,7 @@ def in_dtype(values: Any, dtype: np.dtype) -> Any:
     """Convert released numbers to the dtype of the data, without overflow; None stays None."""
     if values is None:
         return None
-    # Half of the largest float: products of these values may round up.
+    # Half of the largest float: products of these values may round up, and must not overflow.
     largest = np.finfo(dtype).max / 2
     return np.clip(values, -largest, largest).astype(dtype)
 

@@ -57,7 +57,7 @@ def is_printing() -> bool:
 
     No argument of `get_params` tells the purpose of a call: only the call stack does.
     """
-    # Functions that may be on the stack between the one that prints and this one.
+    # Functions that the stack may have between this one and the function that prints.
     within = {"is_printing", "get_params", "_get_params"}
     above = dropwhile(lambda caller: caller[1] in within, callers())
     for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
@@ -136,7 +136,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
     """Check parameters as plain values, such as an int in place of a numpy.int64."""
     values = dict(zip(given, map(as_python, given.values()), strict=True))
     if values.get("ledger") is LEFT_OUT:
-        # The placeholder of a ledger in a pickle raises its own error when it is charged.
+        # A pickle has a placeholder instead of its ledger: a fit that charges it raises an error.
         del values["ledger"]
     for name, value in values.items():
         flaw = ""
@@ -164,7 +164,8 @@ def warnings_for_settings(
 ) -> Iterator[str]:
     """Warn of a seed that may be guessed, and of a delta that allows publishing single units.
 
-    A GuessableSeed gives no warning: an outer fit has warned of the seed that it follows from.
+    A `GuessableSeed` gives no warning: it is derived from the seed of a pipeline or search, which
+    has warned already.
     """
     if cost.is_private and may_be_guessed(seed) and not isinstance(seed, GuessableSeed):
         given = "an int below 2**64" if isinstance(seed, Integral) else type(seed).__name__
@@ -199,21 +200,21 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
             as that seed: whoever has it can remove the noise.
         """
         parameters: dict[str, Any] = super().get_params(deep)
-        given = {name: parameters.get(name) for name in _HIDDEN_PARAMETERS}
-        hidden = [name for name in given if not isinstance(given[name], _PRINTED_AS_THEY_ARE)]
+        given = [name for name in _HIDDEN_PARAMETERS if name in parameters]
+        hidden = [n for n in given if not isinstance(parameters[n], _PRINTED_AS_THEY_ARE)]
         if hidden and is_printing():
             parameters.update(dict.fromkeys(hidden, HIDDEN))
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # A cache of joblib pickles an estimator to hash it, and returns earlier fits of this hash.
+        # joblib.Memory pickles an estimator to hash it, and returns a stored fit with equal hash.
         pairs = pairwise(callers())
         if any(outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairs):
             raise ValueError(
                 f"A cache of fits of {type(self).__name__} would reveal whether data are equal: "
                 "pass memory=None to the Pipeline."
             )
-        # Before a fit, seed and ledger are kept: another process that makes the fit needs them.
+        # Before a fit, a pickle has seed and ledger: the process that loads it may make the fit.
         state = super().__getstate__()
         return without_secrets(state) if hasattr(self, "privacy_spent_") else state
 
@@ -329,8 +330,8 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         X = containers.checked_container(X)
         try:
-            # scikit-learn looks for infinity by a sum of all entries, which may overflow. The check
-            # is made even if scikit-learn's configuration has `assume_finite`.
+            # scikit-learn finds infinity by a sum of all entries, which may overflow without need
+            # for a warning. Entries are checked even if its configuration has `assume_finite`.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
@@ -367,12 +368,12 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     if message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
-            # What these messages say, the texts of columns say, too.
+            # The text about the columns repeats these messages.
             if kinds and (containers.TIMES in message or message.startswith("could not convert")):
                 advice, message = containers.text_of_kinds(kinds, "", cures, X), ""
             else:
                 advice = f" {containers.text_of_kinds(kinds, message, cures, X)}".rstrip()
-    # Of X that an estimator takes, lengths alone are compared.
+    # An error about lengths, or about y, is no error about the type of X.
     is_own = "inconsistent" in message or message.startswith("y ")
     own = "" if is_own else INSTEAD.get(f"X {type(X).__name__}", "")
     return kind(own or (message + advice).lstrip())
@@ -406,7 +407,7 @@ def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) ->
     checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
     if issparse(checked):
         # Sums of duplicate entries may overflow, so they are checked, too.
-        checked = check_array(containers.canonical_csr(checked), accept_sparse="csr", **settings)
+        checked = check_array(containers.as_canonical(checked), accept_sparse="csr", **settings)
     return checked
 
 
@@ -465,7 +466,7 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
 
 
 def check_is_released(estimator: Any) -> None:
-    """Refuse an estimator that is not fitted; say which method ends a fit to rows of many calls."""
+    """Refuse an estimator that is not fitted; after `partial_fit`, the error names `finalize`."""
     has_rows = getattr(estimator, "_open_sums", None) is not None
     of_sums = "This %(name)s has rows of partial_fit, and no release: call finalize."
     check_is_fitted(estimator, msg=of_sums if has_rows else None)
@@ -515,8 +516,8 @@ def transformed(
 ) -> Any:
     """Map checked rows by a function that maps each row by itself; blocks are mapped when read.
 
-    A row of a block whose result is not finite becomes NaN: reading must not raise an error, and
-    the next fit refuses NaN.
+    A row of a block with NaN or infinity becomes NaN: the function need not accept such rows, and
+    a fit to the results refuses NaN.
     """
     if not isinstance(rows, RowBlocks):
         return function(rows)

@@ -103,7 +103,7 @@ def callers() -> Iterator[tuple[str, str]]:
 
 
 # ------------------------------
-# Errors about arguments that there are not, and arguments of the wrong type.
+# Errors about arguments that a function does not have, and about arguments of the wrong type.
 
 #: A call that makes a ledger.
 NEW_LEDGER = "PrivacyLedger.create(path, dataset='a name', epsilon=4.0, delta=1e-6)"  # not studied

@@ -126,7 +126,7 @@ class MatrixUnit(ResolvedUnit, ABC):
 
     def whole(self, shape: tuple[int, int]) -> float:
         """Sensitivity of the whole matrix."""
-        # No rounding is added: entries are rounded first and clipped then.
+        # No rounding is added: entries are rounded before they are clipped.
         return self.product(np.ones(1))
 
 
@@ -219,8 +219,9 @@ def supported_unit(
     raise ValueError(f"privacy_unit={given!r} is not for {owner}, which protects {names}.")
 
 
-def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
+def checked_bounds(unit: Any, epsilon: float) -> tuple[float, float]:
     """Return the bounds of an entry as floats; refuse infinite ones, unless `epsilon` is inf."""
+    bounds = unit.bounds
     are_two = np.shape(bounds) == (2,) and all(isinstance(one, Real) for one in bounds)
     lower, upper = map(float, bounds) if are_two else (math.nan, math.nan)
     if not lower < upper:
@@ -292,7 +293,8 @@ class ResolvedEntry(MatrixUnit):
             shifted, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
         )
 
-    # One row of a product and one mean change, so that both norms of the change are equal.
+    # One entry changes one row of a product, and one column mean: the Frobenius norm of the change
+    # equals the sum of the norms of its rows, which Laplace noise needs.
     def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
         return sensitivity.entry_product(self.step, norms)
 
@@ -368,7 +370,6 @@ class Entry(Unit):  # numpydoc ignore=PR02
     DPTruncatedSVD(privacy_unit=Entry(bounds=(1, 5)))
     """
 
-    _resolved_type: ClassVar[type[ResolvedEntry]] = ResolvedEntry
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bounds": "no_validation",
         "zero_is_missing": ["boolean"],
@@ -378,8 +379,8 @@ class Entry(Unit):  # numpydoc ignore=PR02
     zero_is_missing: bool = field(default=True, kw_only=True)
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedEntry:
-        lower, upper = checked_bounds(self, self.bounds, epsilon)
-        return self._resolved_type(adjacency, lower, upper, bool(self.zero_is_missing))
+        kind = ResolvedEdge if self.is_pairwise else ResolvedEntry
+        return kind(adjacency, *checked_bounds(self, epsilon), bool(self.zero_is_missing))
 
 
 class Edge(Entry):  # numpydoc ignore=PR02
@@ -410,7 +411,6 @@ class Edge(Entry):  # numpydoc ignore=PR02
     """
 
     is_pairwise: ClassVar[bool] = True
-    _resolved_type: ClassVar[type[ResolvedEntry]] = ResolvedEdge
 
 
 # ------------------------------
@@ -509,10 +509,9 @@ class SparseRow(Unit):  # numpydoc ignore=PR02
     bounds: Any
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSparseRow:
-        lower, upper = checked_bounds(self, self.bounds, epsilon)
-        n_entries = int(self.max_entries)
+        bounds, n_entries = checked_bounds(self, epsilon), int(self.max_entries)
         # Entries that are removed become 0, and so must be able to stay 0.
-        return ResolvedSparseRow(adjacency, lower, upper, keep_zeros=True, n_entries=n_entries)
+        return ResolvedSparseRow(adjacency, *bounds, keep_zeros=True, n_entries=n_entries)
 
 
 # ------------------------------

@@ -206,8 +206,8 @@ def _nullable(kind: Any) -> Any:
 
 def names_of(X: Any) -> list[Any] | None:
     """Return the column names of a data frame, of any type; None for other objects."""
-    # pandas takes other attributes for labels: `column_names` of a frame may be a column, and
-    # `columns` of a Series an entry. In a table of pyarrow, `columns` has the values.
+    # In pandas an attribute may be a label: `column_names` of a frame may be a column, `columns` of
+    # a Series an entry. The `columns` of a table of pyarrow are its values.
     names = None
     if hasattr(X, "iloc"):
         names = X.columns if X.ndim == 2 else None
@@ -229,7 +229,7 @@ def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
 
 
 def refuse_other_order(X: Any, **others: Any) -> None:
-    """Refuse y or ids that have the labels of X's index in another order: places pair the rows."""
+    """Refuse y or ids whose index has the labels of X in another order: rows pair by position."""
     for name, other in others.items():
         is_other = False
         with suppress(Exception):  # an index may hold objects that refuse to be compared
@@ -432,7 +432,7 @@ def text_of_kinds(
     """
     sentences, known = [], names_of(X)
     is_polars, is_for_frames = type(X).__module__.startswith("polars."), False
-    # A ColumnTransformer takes whole numbers for places, and no tuples or objects.
+    # A ColumnTransformer takes names that are whole numbers for positions, and no other objects.
     are_texts = all(type(name) is str for name in known or ())
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name in kinds if kinds[name] == kind]

@@ -332,7 +332,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
 # Number of entries of a piece of a block; a piece stays in cache while its products are computed.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 8192)  # fewest and most matrices of a piece; not studied
-#: For rows of at most this length, a loop of numpy for each row would be slow.
+#: numpy calls a loop for each row, which is slow for rows of at most this many entries.
 SHORT_ROW = 32  # not studied
 
 
@@ -394,7 +394,7 @@ class Design(UnitView):  # numpydoc ignore=PR02
     def _scaling_arrays(self) -> list[np.ndarray]:
         """Return arrays of centers, scales and results for the rows of a piece.
 
-        Centers and scales of short rows are repeated, so that numpy loops over the whole piece.
+        Centers and scales of short rows are repeated, so that one loop of numpy takes all rows.
         """
         length = min(self._piece_length, int(np.diff(self.block_starts).max()))
         n_times = length if self.n_entries <= SHORT_ROW else 1

@@ -58,7 +58,7 @@ class Source:
         if isinstance(X, RowParts):
             if X.like is not None:
                 raise ValueError(containers.flaw_of_columns(X.like))
-            # A kernel that needs targets refers to them itself, so passes need not carry them.
+            # Kernels that need targets have a reference of their own: a source needs none.
             X = copy(X)
             X.y = None
         self.X, self._function = containers.as_canonical(X) if issparse(X) else X, function
