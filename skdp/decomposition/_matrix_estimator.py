@@ -357,9 +357,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return checks.transformed(rows, self._projection.undo, self.components_.shape[1])
 
     def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[_spec.MatrixSpec, Data]:
-        # For rows and users, `_view` checks the values in the pass that computes the norms of rows.
-        has_norms, name = isinstance(self.privacy_unit, str), type(self).__name__
-        checked = checks.check_rows_or_blocks(X, name, ensure_all_finite=not has_norms)
+        checked = self._checked(X)
         self._resolved_unit()  # refuses a bad unit before `people_of` asks for ids of users
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
@@ -373,6 +371,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         # The checked X has no column names.
         checks.check_features(X, self, reset=True)
         return spec, self._view(checked, spec, partial(Rows, people=people))
+
+    def _checked(self, X: Any) -> Any:
+        """Check X, also of an owner in a federated fit, which has its own view of the rows."""
+        # For rows and users, `_view` checks the values in the pass that computes the norms of rows.
+        has_norms = isinstance(self.privacy_unit, str)
+        return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> _spec.MatrixSpec:
         return self._spec_of((n_samples, n_features), like=like)
