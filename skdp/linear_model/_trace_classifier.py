@@ -63,11 +63,6 @@ class TraceClassSpec(LogisticSpec):
     matrix_shape: tuple[int, int]
     rank: int
 
-    @property
-    def fewer(self) -> str:  # type: ignore[override]
-        """Name the parameters that reduce the noise, for warnings."""
-        return smaller(self.rank)
-
 
 class TraceClassReleases(NamedTuple):
     """All releases of a fit, in order."""
@@ -463,6 +458,7 @@ class DPTraceClassifier(PrivateClassifier):  # numpydoc ignore=PR02
         matrix_shape = matrix_shape_of(as_python(self.matrix_shape), shape, size[1])
         check_rank(self.rank, matrix_shape)
         facts["n_free"] = tangent_dimension(matrix_shape, self.rank)
+        facts["fewer"] = smaller(self.rank)
         return super()._spec_of(rows, size, shape, *given, matrix_shape=matrix_shape, **facts)
 
     def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:

@@ -174,7 +174,7 @@ def solve_least_squares(
     # is weak, as the calibration then changes the noise.
     is_unknown = white.is_hidden.any() or spec.is_weak or scales.is_void.any()
     if not (spec.cost.is_private and is_unknown):
-        variances = descent_steps.times(np.square(white.root), descent.variances)
+        variances = np.dot(np.square(white.root), descent.variances)
         noise_stds = units * np.hypot(np.sqrt(variances)[: spec.n_features], shortened)
     bounds = bounds_of(scaling.center, scaling.multiplier, scaling.largest)
     return Estimate(part, coef, intercept, bounds, noise_stds, at_bound or of_fit)
@@ -190,7 +190,7 @@ def _calibrated(
     the mean, or "".
     """
     spec, white = whitened.spec, whitened.white
-    weights, shortened = descent_steps.times(white.root, descent.weights), np.zeros(spec.n_features)
+    weights, shortened = np.dot(white.root, descent.weights), np.zeros(spec.n_features)
     if release is None:
         return weights, shortened, ""
     calibration = descent_steps.calibrate(release, descent, whitened, budget)

@@ -185,17 +185,20 @@ class LeastSquaresReleases(NamedTuple):
 def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     """Plan all releases in their order."""
     feature_share, response_share = spec.shares_of_scales
-    center_share = _OF_CENTER * response_share
     has_prior = spec.prior is not None and spec.cost.is_private
     if spec.is_hopeless:
-        left = 1 - _OF_AGREEMENT_ALONE * has_prior
-        center = _plan_center(spec, left * (_OF_CENTER if has_prior else 1.0))
+        response_share = 1 - _OF_AGREEMENT_ALONE * has_prior
+    has_center_alone = spec.is_hopeless and not has_prior
+    share = response_share * (1.0 if has_center_alone else _OF_CENTER)
+    refined, limits = (share, _ROUGH), (_LEAST_SHARE, share)
+    center = _descent.plan_center(spec, refined=refined, precision=_FINE, limits=limits)
+    if spec.is_hopeless:
         spread = None
         if has_prior or not center:
-            spread = _plan_spread(spec, left_of(center, total=left))
+            spread = _plan_spread(spec, left_of(center, total=response_share))
         agreement = _plan_agreement(spec, left_of(center, spread)) if has_prior else None
         return LeastSquaresReleases(center, spread, None, agreement, None, None, None)
-    responses = _plan_center(spec, center_share), _plan_spread(spec, response_share - center_share)
+    responses = center, _plan_spread(spec, response_share - share)
     sizes, places = _OF_SIZES[spec.is_weak] * feature_share, _OF_PLACES * feature_share
     features = plan_scales(spec, sizes=sizes, places=places, moments=feature_share - sizes)
     left, agreement = left_of(responses, features), None
@@ -220,12 +223,6 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         branches.append((_STEPS_OF_HIDDEN, "collinear gradient"))
     steps = AnyOf(tuple(_plan_steps(spec, rest, _SIZES_SHARE * left, *one) for one in branches))
     return LeastSquaresReleases(*responses, features, agreement, moment, steps, calibration)
-
-
-def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:
-    """Plan the searches for the median of the responses, with at most this share."""
-    refined, limits = (share, _ROUGH), (_LEAST_SHARE, share)
-    return _descent.plan_center(spec, refined=refined, precision=_FINE, limits=limits)
 
 
 def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:

@@ -119,7 +119,7 @@ class Records(Rows):
                 lambda _, block: (PerRow(block.raw.copy()), PerRow(block.norms())), 0
             )
             cache = RowCache(norms)
-        elif isinstance(X, np.ndarray) or issparse(X):
+        elif issparse(X):
             rows, cache = scaling.mapped(X), RowCache()
         else:
             return view

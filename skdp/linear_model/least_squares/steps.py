@@ -42,7 +42,7 @@ _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
 class Whitening(NamedTuple):
     """The map z = R'x of rows x."""
 
-    root: np.ndarray  # R; of a multiple of the identity the number alone, to save memory
+    root: np.ndarray  # R, or a number r in place of r times the identity, to save memory
     spread: np.ndarray  # mean squares of the entries of z, at most 1
     start: np.ndarray  # weights of z with which the descent begins
     is_hidden: np.ndarray  # entries of z whose variance noise hides
@@ -67,11 +67,6 @@ class Whitening(NamedTuple):
     def squares(self) -> np.ndarray:
         """Return the squared norms of the columns of R."""
         return np.asarray(np.square(np.atleast_2d(self.root)).sum(axis=0))
-
-
-def times(root: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Multiply a vector by a matrix, or by the number of a multiple of the identity."""
-    return np.asarray(root @ vector if root.ndim else root * vector)
 
 
 def release_whitening(
@@ -182,7 +177,7 @@ class WhitenedRecords:
         The weights and the sum are whitened instead of the rows, so that no whitened row is stored
         and sparse rows stay sparse.
         """
-        slopes, weighted_values = times(self.white.root, weights), self.weighted_values
+        slopes, weighted_values = np.dot(self.white.root, weights), self.weighted_values
 
         def _clipped(rows: slice, block: Block) -> tuple[np.ndarray, np.ndarray]:
             """Sum the clipped gradients of a block, and count them by size."""
@@ -205,7 +200,7 @@ class WhitenedRecords:
 
         n_sums = len(slopes) + len(squares_plan.SIZE_BINS) * counts
         total, sizes = self.view.map_sum(_clipped, n_sums)
-        return times(self.white.root.T, total), sizes
+        return np.dot(self.white.root.T, total), sizes
 
     def predicted(
         self, rows: slice, block: Block, slopes: np.ndarray
@@ -430,7 +425,7 @@ def calibrate(
     Callers add the mean error of the result to the intercept.
     """
     spec, white, weights = records.spec, records.white, descent.weights
-    slopes, bounds = times(white.root, weights), spec.calibrated
+    slopes, bounds = np.dot(white.root, weights), spec.calibrated
     mean = white.mean_of(weights) if spec.fit_intercept else 0.0
     slopes[spec.n_features :] -= mean
     noise = math.sqrt(float(white.spread @ descent.variances))

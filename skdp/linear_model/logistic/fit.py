@@ -21,7 +21,6 @@ from skdp.linear_model.logistic.plan import (
     LabeledRows,
     LogisticReleases,
     LogisticSpec,
-    LongerSteps,
     Pace,
     Whitening,
     clip_norm,
@@ -237,7 +236,8 @@ def descend(
     curvature = flatness * logistic_plan.curvature_at(start[-1])
     pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=logistic_plan.momentum_of(spec, pace, start, white))
-    longer = LongerSteps(spec, pace, max(1.0, _LARGEST_STEP / step), start[-1], white)
+    most = max(1.0, _LARGEST_STEP / step)
+    factor_at = logistic_plan.step_factors(spec, pace, most, start[-1], white)
     # The penalty shrinks slopes after each step, instead of adding to the gradient: so steps
     # converge however large the penalty is.
     penalty = (white.root * white.variances) @ white.root
@@ -252,7 +252,7 @@ def descend(
         noisy = budget.release(release, total, records.level, rounding=rounding).value
         points.append(records.base + ahead)
         gradients.append(logistic_plan.centered(noisy) / spec.n_units)
-        factors.append(longer.factor_at(ahead))
+        factors.append(factor_at(ahead))
         next_point = ahead - factors[-1] * step * gradients[-1]
         shrinkage = 1 / (1 + factors[-1] * step * np.maximum(penalties, 0.0))
         slopes = (directions * shrinkage) @ (directions.T @ next_point[:-1])

@@ -1,10 +1,10 @@
 """Parameters, records and releases of a logistic regression; whitening, start and momentum."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, softmax
@@ -43,8 +43,8 @@ class LogisticSpec:
     # Whether several owners hold the records. They search the clipping norm by sums of counts.
     has_owners: bool = field(default=False, kw_only=True)
 
-    #: What warnings advise to pass for less noise.
-    fewer: ClassVar[str] = "fewer features"
+    # What warnings advise to pass for less noise.
+    fewer: str = field(default="fewer features", kw_only=True)
 
     n_classes: int = field(init=False)
     # Number of columns of scores: one per class or, with two classes, log odds of the second class.
@@ -492,41 +492,37 @@ def _loss_by_noise(curvature: float, spread: np.ndarray, pace: Pace) -> float:
     return curvature * float((spread * flatter.weight_noise(spread)).sum()) / 2
 
 
-class LongerSteps:
-    """Factors that lengthen steps as the scores of rows grow, because the loss becomes flatter.
+def step_factors(
+    spec: LogisticSpec, pace: Pace, most: float, offsets: np.ndarray, white: Whitening
+) -> Callable[[np.ndarray], float]:
+    """Return a function from released weights to the factor, 1 to `most`, of the step from them.
 
-    Rows that nearly tell the classes apart need large scores, which take many steps of one length.
-    The curvature of the loss at released weights is computed for normal rows. A longer step adds
-    noise, and leaves less gain unreached: the factor minimizes the predicted sum of both losses.
+    Steps become longer as the scores of rows grow, because the loss becomes flatter. Rows that
+    nearly tell the classes apart need large scores, which take many steps of one length. The
+    curvature of the loss at the weights is computed for normal rows. A longer step adds noise, and
+    leaves less gain unreached: the factor minimizes the predicted sum of both losses. `offsets` are
+    the intercepts before the first step.
     """
+    if most == 1:
+        return lambda weights: 1.0
+    spread, n_free, curvature = seen_spread(white), spec.n_classes - 1, curvature_at(offsets)
+    roots = np.sqrt(spread)[:, np.newaxis] * white.vectors.T
+    loss_by_noise = _loss_by_noise(curvature, seen_spread(white, _MARGIN), pace)
+    noise = n_free * loss_by_noise * _progress(curvature, pace) / _OF_GROWTH
+    noise_square = n_free * float((spread * pace.weight_noise(spread)).sum())
+    points = normal_points(min(len(spread), len(offsets)))
 
-    def __init__(
-        self, spec: LogisticSpec, pace: Pace, most: float, offsets: np.ndarray, white: Whitening
-    ) -> None:
-        """Compute what all steps share; `most` is the largest factor, `offsets` the intercepts."""
-        self._most = most
-        spread, n_free = seen_spread(white), spec.n_classes - 1
-        self._along = np.sqrt(spread)[:, np.newaxis] * white.vectors.T
-        self._curvature = curvature_at(offsets)
-        of_noise = _loss_by_noise(self._curvature, seen_spread(white, _MARGIN), pace)
-        self._noise = n_free * of_noise * _progress(self._curvature, pace) / _OF_GROWTH
-        self._noise_square = n_free * float((spread * pace.weight_noise(spread)).sum())
-        self._points = normal_points(min(len(spread), len(offsets)))
-
-    def factor_at(self, weights: np.ndarray) -> float:
-        """Return the factor by which the step from these weights is longer."""
-        if self._most == 1:
-            return 1.0
-        along = self._along @ weights[:-1]
-        signal = max(0.0, 1 - self._noise_square / max(float(np.vdot(along, along)), _TINY))
-        scores = math.sqrt(signal) * self._points @ np.linalg.qr(along, mode="r") + weights[-1]
+    def _factor(weights: np.ndarray) -> float:
+        along = roots @ weights[:-1]
+        signal = max(0.0, 1 - noise_square / max(float(np.vdot(along, along)), _TINY))
+        scores = math.sqrt(signal) * points @ np.linalg.qr(along, mode="r") + weights[-1]
         likely = softmax(of_classes(scores), axis=1)
         unexplained = float(np.sum(likely * (1 - likely))) / len(likely)
-        unexplained /= likely.shape[1] - 1
-        unexplained = min(1.0, max(unexplained / self._curvature, _TINY))
-        noise = max(self._noise * unexplained, _TINY)
-        best = math.sqrt((1 - unexplained) ** _POWER / noise)
-        return max(1.0, min(best, 1 / unexplained, self._most))
+        unexplained = min(1.0, max(unexplained / n_free / curvature, _TINY))
+        best = math.sqrt((1 - unexplained) ** _POWER / max(noise * unexplained, _TINY))
+        return max(1.0, min(best, 1 / unexplained, most))
+
+    return _factor
 
 
 def normal_points(n_columns: int) -> np.ndarray:

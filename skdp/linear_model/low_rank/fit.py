@@ -461,8 +461,10 @@ class _Fit:
         plan, transform, budget = self.plan, self.transform, self.budget
         assert plan.margins is not None
         assert plan.last_margins is not None
-        margins = release_margins(plan.margins, records, transform.maps, self.spread.size, budget)
-        mapped = transform.mapped(records.without(margins.matrix, margins.offset))
+        shape, maps = self.spec.matrix_shape, transform.maps
+        margins, mean = release_margins(plan.margins, records, maps, self.spread.size, budget)
+        fitted = trace_records.matrix_of_margins(margins, shape)
+        mapped = transform.mapped(records.without(fitted, mean))
         estimate = self._descend(mapped)
         residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         size, are_noise = math.inf, False
@@ -479,18 +481,17 @@ class _Fit:
                 estimate = replace(estimate, n_cut=self.spec.rank)
                 residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         records = replace(records, responses=residuals.responses)
-        corrections = release_margins(plan.last_margins, records, transform.maps, size, budget)
+        corrections, shift = release_margins(plan.last_margins, records, maps, size, budget)
         # With hardly any signal, the noise of the corrections costs more than they gain.
         is_lost = self.spec.cost.is_private and self.spec.signal_strength < _LEAST_SIGNAL / 2
-        margins = margins.without_means() if are_noise else margins
-        margins += corrections.without_means() if are_noise or is_lost else corrections
+        margins = margins * (not are_noise) + corrections * (not (are_noise or is_lost))
         # A fit warns of cut singular values only if noise hides row and column means, too.
-        n_cut = estimate.n_cut if margins.are_hidden else 0
+        n_cut = 0 if margins.any() else estimate.n_cut
         estimate = transform.undo(estimate)
-        scaled = margins.matrix.with_values(-transform.multiplier * np.ones(2))
-        both = estimate.point.minus(scaled).orthonormal()
-        point = both.leading(min(self.spec.rank + 2, *self.spec.matrix_shape))
-        return replace(estimate, point=point, offset=estimate.offset + margins.offset, n_cut=n_cut)
+        fitted = trace_records.matrix_of_margins(margins, shape)
+        scaled = fitted.with_values(-transform.multiplier * np.ones(2))
+        point = estimate.point.minus(scaled).orthonormal().leading(min(self.spec.rank + 2, *shape))
+        return replace(estimate, point=point, offset=estimate.offset + (mean + shift), n_cut=n_cut)
 
     def _descend(self, records: Records) -> Estimate:
         """Start, descend and, if planned, calibrate the result."""

@@ -503,36 +503,22 @@ _MARGIN_CLIP = 2.0  # not tuned
 USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
 
 
-@dataclass(frozen=True)
-class Margins:
-    """Predictions of the cells of a table by row means and column means alone."""
-
-    matrix: FixedRank  # of rank 2: row means times ones, plus ones times column means
-    offset: float  # mean of all cells
-
-    @property
-    def are_hidden(self) -> bool:
-        """Whether noise hides the means of all rows and columns, which are then 0."""
-        return not (self.matrix.left[:, 0].any() or self.matrix.right[:, 1].any())
-
-    def without_means(self) -> "Margins":
-        """Set the means of all rows and columns to 0."""
-        left, right = self.matrix.left * [0, 1], self.matrix.right * [1, 0]
-        return Margins(FixedRank(left, np.ones(2), right), self.offset)
-
-    def __add__(self, other: "Margins") -> "Margins":
-        left = self.matrix.left + other.matrix.left * [1, 0]
-        right = self.matrix.right + other.matrix.right * [0, 1]
-        return Margins(FixedRank(left, np.ones(2), right), self.offset + other.offset)
+def matrix_of_margins(margins: np.ndarray, shape: tuple[int, int]) -> FixedRank:
+    """Return row means times ones, plus ones times column means, as a matrix of rank 2."""
+    rows, columns = np.split(margins, [shape[0]])
+    left = np.column_stack([rows, np.full(shape[0], 1 / math.sqrt(math.prod(shape)))])
+    return FixedRank(left, np.ones(2), np.column_stack([np.ones(shape[1]), columns]))
 
 
 def release_margins(
     plan: Release, records: Records, maps: Maps, spread: float, budget: PrivacyBudget
-) -> Margins:
+) -> tuple[np.ndarray, float]:
     """Release sums of responses by row and column; return means, shrunk by their noise.
 
-    The sums are computed as tangent coordinates at a constant matrix. `maps` are the inverse roots
-    of the frequencies of rows and of columns.
+    The first result has the row means, over the root of the number of cells, and then the column
+    means, all of them minus the mean of all cells; the second result is this mean. The sums are
+    computed as tangent coordinates at a constant matrix. `maps` are the inverse roots of the
+    frequencies of rows and of columns.
     """
     design, (n_rows, n_columns) = records.design, records.design.matrix_shape
     left, right = (np.full((size, 1), size**-0.5) for size in (n_rows, n_columns))
@@ -557,12 +543,10 @@ def release_margins(
         noise_of_sum = noise_std / math.sqrt(len(counts))
         excess = of_side - offset * counts
         means.append(_shrunken_means(excess, counts, response_std, noise_of_sum))
-    rows, columns = means
-    left = np.column_stack([rows, np.ones(n_rows)]) / math.sqrt(n_rows * n_columns)
-    right = np.column_stack([np.ones(n_columns), columns])
     # The mean of all cells is shrunk by its noise, relative to the usual size of such a mean.
     noise = noise_std / design.n_records / max(USUAL_MEAN * response_std, LEAST_SPREAD)
-    return Margins(FixedRank(left, np.ones(2), right), offset / (1 + noise * noise))
+    means[0] /= math.sqrt(n_rows * n_columns)
+    return np.concatenate(means), offset / (1 + noise * noise)
 
 
 def _shrunken_means(
