@@ -27,6 +27,6 @@ def without_shrinkage():
     """Leave the coefficients of linear regressions inside as long as their steps make them."""
     with ExitStack() as patches:
         patches.enter_context(patch.object(steps, "part_beyond_noise", lambda *_, has_one: 1.0))
-        one = Calibration(factor=1.0, mean=0.0, explained=1.0, square=1.0, slope=1.0)
+        one = Calibration(factor=1.0, mean=0.0, is_doubtful=False, square=1.0, slope=1.0)
         patches.enter_context(patch.object(steps, "calibration_of", lambda *_: one))
         yield

@@ -94,11 +94,11 @@ def measure(seed: int, names: tuple[str, ...]) -> Iterator[tuple[Key, float]]:
 PUBLIC = "centers and scales of the public rows"
 OTHERS = {
     "as it is": {},
-    "clipped rows from a strength of 60 on": {(fit, "_CLIPPED"): 60.0},
+    "clipped rows from a strength of 60 on": {(records, "_CLIPPED"): 60.0},
     "predictions within 3 scales": {(records, "_LARGEST_PREDICTION"): 3.0},
     "half of the noise in the agreement": {(plan, "_AGREED"): plan._AGREED / 2},
     PUBLIC: {
-        (fit, "_CLIPPED"): 0.0,
+        (records, "_CLIPPED"): 0.0,
         (plan, "_LARGEST_OF_FEATURES"): 1e-3,
         (plan, "_LEAST_OF_FEATURES"): (1e-3, 1e-3),
     },

@@ -10,6 +10,7 @@ import numpy as np
 from skdp.data.parts import Targets
 from skdp.data.people import sample_weight_of
 from skdp.data.reduce import map_sum
+from skdp.exceptions import counted
 from skdp.linalg.norms import GridCounts, bin_counts, n_halvings
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum, share_for_counts
@@ -64,8 +65,9 @@ class DescentStep(NamedTuple):
 
 def plan_descent(
     spec: Any,
-    gradient_shares: list[float],
-    vote_share: float,
+    gradients: float,
+    votes: float,
+    growth: float,
     change: Callable[..., float],
     *,
     follows: str,
@@ -73,10 +75,11 @@ def plan_descent(
 ) -> tuple[DescentStep, ...]:
     """Plan the gradient and the vote, a count of unclipped gradients, of each step.
 
-    The release `follows` determines the first clip level; votes determine the later ones.
+    All `gradients` and all `votes` have these shares. The release `follows` determines the first
+    clip level; votes determine the later ones.
     """
-    steps, share = list[DescentStep](), vote_share / len(gradient_shares)
-    for step, gradient_share in enumerate(gradient_shares, start=1):
+    steps, share = list[DescentStep](), votes / spec.n_iter
+    for step, gradient_share in enumerate(shares_of_steps(gradients, spec.n_iter, growth), start=1):
         gradient = plan_sum(spec, f"gradient {step}", gradient_share, shape, follows, change)
         follows = f"{VOTE} {step}"
         vote = spec.cost.release(follows, "gaussian", share, sensitivity.count, {})
@@ -264,44 +267,42 @@ class Calibration(NamedTuple):
 
     factor: float  # from 0 to 1
     mean: float  # mean error of the predictions after the factor
-    explained: float  # noisy lower bound on the explained fraction of the responses' mean square
+    is_doubtful: bool  # whether predictions may be no better than the mean of the responses
     square: float  # mean square of the predictions before the factor
     slope: float  # slope of the responses on the predictions before the factor
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether predictions may be no better than the mean of the responses."""
-        return self.explained < _LEAST_EXPLAINED
-
 
 def plan_calibration(spec: Any, share: float, bounds: Bounds = CALIBRATED) -> Release:
-    """Plan the release of the sums that `calibration_products` computes."""
+    """Plan the release of the sums that `calibration_sums` computes."""
     change = partial(sensitivity.calibration, bounds, spec.unit.adjacency)
     known = {"rounding": spec.rounding}
     return spec.cost.release("calibration sums", "gaussian", share, change, known, shape=(3,))
 
 
-def calibration_products(
-    predicted: np.ndarray, true: np.ndarray, size: float, bounds: Bounds = CALIBRATED
+def calibration_sums(
+    block: Any, predicted: np.ndarray, true: np.ndarray, size: float, bounds: Bounds
 ) -> np.ndarray:
-    """Return three columns: predictions times responses, squared predictions, and errors.
+    """Sum predictions times responses, squared predictions, and errors of the records of a block.
 
-    Predictions, in units of `size`, and responses are clipped. Columns are weighted so that their
-    bounds are similar.
+    Predictions, in units of `size`, and responses are clipped. The three terms are weighted so that
+    their bounds are similar. Records whose prediction or response is not finite add 0.
     """
+    is_usable = np.isfinite(true) & np.isfinite(predicted)
+    predicted, true = np.where(is_usable, predicted, 0.0), np.where(is_usable, true, 0.0)
     prediction_bound, response_bound = (bound * (1 - 1e-12) for bound in bounds)
     errors = np.clip(true - predicted, -response_bound, response_bound)
     predicted = np.clip(predicted / size, -prediction_bound, prediction_bound)
     true = np.clip(true, -response_bound, response_bound)
     square_weight = math.sqrt(2) * response_bound / prediction_bound
     squares, errors = square_weight * predicted**2, prediction_bound / math.sqrt(2) * errors
-    return np.column_stack([predicted * true, squares, errors])
+    products = np.column_stack([predicted * true, squares, errors])
+    return np.asarray(block.times_sample_weight(products).sum(axis=0))
 
 
 def calibration_of(
     means: Released, size: float, weights_noise: float, off_center: float, bounds: Bounds
 ) -> Calibration:
-    """Compute a calibration from released means of `calibration_products`.
+    """Compute a calibration from the released sums of `calibration_sums`, over the records.
 
     With a weak signal, the factor of the predictions is an average of the released slope and of 1,
     the slope without noise. With a strong signal, which has other `bounds`, the factor is 1 unless
@@ -343,6 +344,7 @@ def calibration_of(
         std_of_one = slope_std * math.hypot(1.0, 1 / square_weight)
         factor = slope + _OF_SURE * slope_std if slope + _TOO_LONG * std_of_one < 1 else 1.0
     factor = min(max(factor, 0.0), 1.0)
+    # `explained` is a cautious estimate of the explained fraction of the responses' mean square.
     of_explained = _OF_EXPLAINED[bool(2 * weights_noise**2 > size**2)]
     explained = size**2 * factor * (2 * (slope - of_explained * slope_std) - factor)
     mean_weight = correction * math.sqrt(2) / prediction_bound
@@ -352,16 +354,26 @@ def calibration_of(
     explained -= mean_weight**2 * least_square
     mean *= mean_weight * (1 - least_square / max(mean**2, least_square))
     mean = float(np.clip(mean, -1.0, 1.0))
-    return Calibration(factor, mean, float(explained), float(size * square), float(slope))
+    is_doubtful = bool(explained < _LEAST_EXPLAINED)
+    return Calibration(factor, mean, is_doubtful, float(size * square), float(slope))
+
+
+def warning_of_rare(spec: Any, fewer: str, loss: str) -> str:
+    """Return the warning that most responses are equal, and the others too few for a fit."""
+    return (
+        f"{loss}: most responses are the same, and those that differ are too few for "
+        f"{counted(spec.n_free, 'coefficient')}. Pass more {spec.unit.counted}, a larger epsilon, "
+        f"or {fewer}."
+    )
 
 
 #: Why predictions may be useless, for a warning.
 MOSTLY_NOISE = "what they explain does not stand out from the noise"
 
 
-def warning_of_doubt(counted: str, fewer: str, reason: str = MOSTLY_NOISE) -> str:
+def warning_of_doubt(spec: Any, fewer: str, reason: str = MOSTLY_NOISE) -> str:
     """Return the warning that predictions may be no better than the mean of the responses."""
     return (
         f"Predictions may be no better than the mean of the responses: {reason}. Pass more "
-        f"{counted}, a larger epsilon, or {fewer}."
+        f"{spec.unit.counted}, a larger epsilon, or {fewer}."
     )

@@ -22,12 +22,9 @@ from skdp.linear_model._trace_regressor import PrivateRegressor
 from skdp.linear_model.least_squares.fit import Estimate, solve_least_squares, warnings_for_size
 from skdp.linear_model.least_squares.plan import LeastSquaresSpec, plan_least_squares
 from skdp.linear_model.least_squares.records import Records
+from skdp.linear_model.low_rank.spec import LONGEST_WRITTEN_OUT
 from skdp.preprocessing.intervals import checked_interval
 from skdp.privacy import Plan
-
-# Sparse rows of at most this many features are made dense, block by block, so that they can be
-# centered; not studied.
-_LONGEST_WRITTEN_OUT = 64
 
 
 @with_parameters
@@ -201,7 +198,7 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
     ) -> LeastSquaresSpec:
         check_not_pure(type(self).__name__, self._cost())
         interval = checked_interval(self.bounds, size[1], names)
-        stays_sparse = holds_sparse(rows) and size[1] > _LONGEST_WRITTEN_OUT
+        stays_sparse = holds_sparse(rows) and size[1] > LONGEST_WRITTEN_OUT
         if stays_sparse and interval is not None:
             raise ValueError(
                 "bounds are for dense rows, or sparse rows of at most 64 features: longer sparse "
@@ -245,7 +242,7 @@ class DPLinearRegression(PrivateRegressor):  # numpydoc ignore=PR02
         if self.feature_bounds_ is None:
             return np.asarray(rows @ coef + of_prior + self.intercept_)
         low, high = self.feature_bounds_
-        if issparse(rows) and rows.shape[1] > _LONGEST_WRITTEN_OUT:
+        if issparse(rows) and rows.shape[1] > LONGEST_WRITTEN_OUT:
             clipped = np.clip(rows.data, low[rows.indices], high[rows.indices])
             products = with_data(rows, clipped) @ coef
         else:

@@ -378,16 +378,16 @@ def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
     """Find all labels that occur in y, in one pass; refuse bad labels, without showing them."""
     if not isinstance(y, Targets):
         return np.unique(checked_labels(y))
-    distinct, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
+
+    def _of_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow]:
+        """Return the distinct labels of a part, and their kind."""
+        labels = labels_in(column[:, 0])
+        return PerRow(labels), PerRow(np.array([_kind_of(type(label)) for label in labels[:1]]))
+
+    distinct, kinds = map_sum(y, _of_part, 0, n_jobs)
     if len(set(kinds)) > 1:
         _refuse_labels("mixed")
     return np.unique(distinct)
-
-
-def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow]:
-    """Return the distinct labels of a part, and their kind; refuse bad labels."""
-    distinct = labels_in(column[:, 0])
-    return PerRow(distinct), PerRow(np.array([_kind_of(type(label)) for label in distinct[:1]]))
 
 
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

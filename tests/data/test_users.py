@@ -100,7 +100,6 @@ def statistics(users):
     return {
         "mean rows": users.map_users(personal_start._mean_rows),
         "mean responses": users.map_users(personal_start.mean_responses),
-        "levels": users.map_users(personal_start.UserLevels(2.0, 0.5).of_users),
         "moment norms": users.map_users(personal_start.moment_norms),
         "products": users.map_users(
             lambda batch: personal_start._products(batch, personal_start.UserLevels(2.0, 0.5))

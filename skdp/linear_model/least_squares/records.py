@@ -17,7 +17,6 @@ from skdp.data.reduce import PerRow
 from skdp.data.rows import Block, RowCache, Rows, products_of
 from skdp.linalg.norms import with_data
 from skdp.linear_model._descent import bounded, median_of_responses
-from skdp.linear_model._weighted_rows import standardization
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.low_rank.records import GUESSED_SPREAD, count_responses, release_spread
 from skdp.preprocessing.scales import Scales
@@ -148,22 +147,6 @@ class ResponseScale(NamedTuple):
     off_center: float = 1.0
     is_guess: bool = False  # noise hides all responses off the center, so that `size` is a guess
 
-    def is_far_from(
-        self, prior: tuple[np.ndarray, float] | None, center: np.ndarray, stds: np.ndarray
-    ) -> bool:
-        """Return whether predictions of a prior are far longer than responses, by released scales.
-
-        This is so if the prior is for other units, or for centered features. Most of its
-        predictions are then clipped, and no linear fit corrects them.
-        """
-        if prior is None or self.is_guess:
-            return False
-        coef, intercept = prior
-        with np.errstate(all="ignore"):
-            middle = intercept + center @ coef - self.center
-            size = np.hypot(np.linalg.norm(coef * stds), middle)
-        return not size <= _FAR_OFF * self.size
-
 
 def release_response_scale(
     plan: LeastSquaresReleases, view: Records, bound: float, budget: PrivacyBudget
@@ -195,15 +178,6 @@ def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
     return np.clip((responses - scale.center) / scale.size, -NO_CLIPPING, NO_CLIPPING)
 
 
-def scaling_by(scales: Scales, spec: LeastSquaresSpec) -> Scaling:
-    """Return the map that gives features mean 0 and variance 1, and clips their entries."""
-    is_centered = spec.fit_intercept and not spec.is_sparse
-    is_bounded = spec.interval is not None
-    shift_and_factor = standardization(scales, spec, is_centered=is_centered, is_bounded=is_bounded)
-    largest = np.where(scales.is_void, min(1.0, spec.entry), spec.entry)
-    return Scaling(*shift_and_factor, largest, spec.fit_intercept, spec.is_sparse)
-
-
 # ------------------------------
 # A prior: how much of it the model uses, and the responses minus its predictions.
 
@@ -219,6 +193,9 @@ _MOST_LOG_ODDS = 50.0  # as the exponential of more could overflow; not tuned
 # exceeds `_FAR_OFF` scales of the responses, for uncorrelated features. The weight of such a prior
 # is 0, or at least `_LEAST_OF_FAR`. benchmarks/least_squares/made_up.md
 _FAR_OFF, _LEAST_OF_FAR = 3.0, 0.5
+# The prior predicts from clipped rows if it is not far off and the strength that is left for the
+# steps is at least this, else from unclipped rows.
+_CLIPPED = 250.0  # benchmarks/least_squares/prior.md
 
 
 class PriorPart(NamedTuple):
@@ -240,23 +217,30 @@ def release_agreement(
     release: Release | None,
     spec: LeastSquaresSpec,
     view: Records,
-    scaling: Scaling | None,
     scale: ResponseScale,
     budget: PrivacyBudget,
-    stds: Any = 0.0,
-    *,
-    is_far: bool = False,
+    fitted: tuple[Scales, Scaling, Records] | None = None,
 ) -> PriorPart:
     """Release how well a prior predicts, and subtract its weighted predictions from the responses.
 
-    With a `scaling`, the prior predicts from rows clipped by it, and the fit to these rows corrects
-    its errors; else it predicts from unclipped rows. `stds` are the standard deviations of
-    features. If the prior `is_far` off, its weight is 0, or at least `_LEAST_OF_FAR`.
+    `fitted` has the scales of features, if they are released, the map to fitted rows, and these
+    rows. The prior predicts from fitted rows, which are clipped, so that the fit corrects its
+    errors; or from the unclipped rows of `view`, if the fit has little budget left for that or the
+    prior is far off. A prior for other units, or for centered features, is far off: most of its
+    predictions are clipped, and no linear fit corrects them.
     """
     if release is None or spec.prior is None:
         return PriorPart(scale, view.responses, np.zeros(spec.n_features))
     coef, intercept = spec.prior
-    slopes, constant = coef, intercept
+    slopes, constant, stds, is_far, scaling = coef, intercept, np.zeros(1), False, None
+    if fitted is not None:
+        scales, stds = fitted[0], np.sqrt(fitted[0].variance)
+        with np.errstate(all="ignore"):
+            middle = intercept + scales.center @ coef - scale.center
+            size = np.hypot(np.linalg.norm(coef * stds), middle)
+        is_far = not (scale.is_guess or size <= _FAR_OFF * scale.size)
+        if not is_far and spec.left_strength >= _CLIPPED:
+            _, scaling, view = fitted
     if scaling is not None:
         # The coefficient of a feature that the fit leaves out becomes 0: instead, the intercept
         # includes what this feature predicts at its center.

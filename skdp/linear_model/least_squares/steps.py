@@ -16,7 +16,7 @@ from skdp.data.rows import Block, DenseBlock, Rows, SparseBlock, products_of
 from skdp.data.sources import Source
 from skdp.linalg.norms import with_data
 from skdp.linalg.spectrum import noise_edge
-from skdp.linear_model._descent import Calibration, calibration_of, calibration_products
+from skdp.linear_model._descent import MOSTLY_NOISE, calibration_of, calibration_sums
 from skdp.linear_model._weighted_rows import joint_gram, noise_in_mean, whitened_norms
 from skdp.linear_model.least_squares import plan as squares_plan
 from skdp.linear_model.least_squares.plan import LeastSquaresSpec
@@ -202,14 +202,10 @@ class WhitenedRecords:
         total, sizes = self.view.map_sum(_clipped, n_sums)
         return np.dot(self.white.root.T, total), sizes
 
-    def predicted(
-        self, rows: slice, block: Block, slopes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions from unclipped rows, as from new data, and which records are null."""
+    def predicted(self, rows: slice, block: Block, slopes: np.ndarray) -> np.ndarray:
+        """Return predictions from unclipped rows, as from new data; NaN for null records."""
         block, weights, *_ = self.weighted_values(rows, block)
-        is_null = weights == 0
-        predicted = _predicted(block, slopes) / np.where(is_null, 1.0, weights)
-        return predicted, is_null | ~np.isfinite(predicted)
+        return _predicted(block, slopes) / np.where(weights == 0, np.nan, weights)
 
 
 def whitened(
@@ -416,28 +412,52 @@ def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> f
 # ------------------------------
 # The calibration: a released factor of the predictions, and their mean error.
 
+# The calibration multiplies predictions by a factor up to 1. A fit with a strong signal warns if
+# the factor is below this.
+_DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md
+# With more coefficients per record than this, a fit also warns if its predictions explain so little
+# of the records that they probably explain nothing of new records.
+_FREE_PER_RECORD = 1 / 100  # benchmarks/least_squares/made_up.md
+_BY_CHANCE = "so many coefficients explain as much of so few records by chance"
+
 
 def calibrate(
-    release: Release, descent: Descent, records: WhitenedRecords, budget: PrivacyBudget
-) -> Calibration:
-    """Release how predictions and responses agree, both minus the mean prediction.
+    release: Release | None, descent: Descent, records: WhitenedRecords, budget: PrivacyBudget
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Release how predictions and responses agree; shorten predictions, and add their mean error.
 
-    Callers add the mean error of the result to the intercept.
+    Predictions are shortened toward their mean. Return three results: the weights of scaled rows,
+    for scaled responses; by how much the slopes are shortened beyond what their noise explains; and
+    why the predictions may be no better than the mean, or "".
     """
-    spec, white, weights = records.spec, records.white, descent.weights
-    slopes, bounds = np.dot(white.root, weights), spec.calibrated
-    mean = white.mean_of(weights) if spec.fit_intercept else 0.0
-    slopes[spec.n_features :] -= mean
+    spec, white = records.spec, records.white
+    slopes, constant = np.split(np.dot(white.root, descent.weights), [spec.n_features])
+    shortened = np.zeros(spec.n_features)
+    if release is None:
+        return np.append(slopes, constant), shortened, ""
+    mean = white.mean_of(descent.weights) if spec.fit_intercept else 0.0
+    around_mean, bounds = np.append(slopes, constant - mean), spec.calibrated
     noise = math.sqrt(float(white.spread @ descent.variances))
-    size = math.sqrt(max(float(white.spread @ weights**2) - mean**2, noise**2)) or 1.0
+    square = float(white.spread @ descent.weights**2)
+    size = math.sqrt(max(square - mean**2, noise**2)) or 1.0
 
-    def _products(rows: slice, block: Block) -> np.ndarray:
-        """Sum the calibration products of a block; null records add 0."""
-        predicted, is_null = records.predicted(rows, block, slopes)
-        true = records.responses[rows] - mean
-        products = calibration_products(predicted, true, size, bounds)
-        products[is_null] = 0.0
-        return np.asarray(block.times_sample_weight(products).sum(axis=0))
+    def _sums(rows: slice, block: Block) -> np.ndarray:
+        predicted = records.predicted(rows, block, around_mean)
+        return calibration_sums(block, predicted, records.responses[rows] - mean, size, bounds)
 
-    means = budget.release(release, records.view.map_sum(_products, 3)).mean(spec.n_units)
-    return calibration_of(means, size, noise, records.off_center, bounds)
+    means = budget.release(release, records.view.map_sum(_sums, 3)).mean(spec.n_units)
+    calibration = calibration_of(means, size, noise, records.off_center, bounds)
+    factor, is_doubtful, by_chance = calibration.factor, calibration.is_doubtful, False
+    if not spec.is_weak:
+        signal = part_beyond_noise(descent, white, has_one=spec.fit_intercept)
+        shortened = max(0.0, signal - factor) * slopes
+        factor = min(factor, signal)
+        is_doubtful = factor < _DOUBTFUL
+        # With f coefficients per record, the mean square error of least squares on new records is
+        # (1 + f) / (1 - f) times the mean square error on the records of the fit.
+        free = spec.n_free / spec.n_units
+        explained = calibration.square * factor * (2 * calibration.slope - factor)
+        by_chance = free > _FREE_PER_RECORD and explained < 2 * free / (1 + free)
+    constant = factor * constant + ((1 - factor) * mean + calibration.mean)
+    doubt = MOSTLY_NOISE if is_doubtful else _BY_CHANCE if by_chance else ""
+    return np.append(factor * slopes, constant), shortened, doubt

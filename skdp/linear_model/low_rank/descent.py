@@ -16,6 +16,7 @@ from skdp.linear_model import _descent as descents
 from skdp.linear_model._descent import Calibration, DescentStep
 from skdp.linear_model.low_rank import records as trace_records
 from skdp.linear_model.low_rank.records import Records, Spread, Vectors, products
+from skdp.linear_model.low_rank.spec import TraceSpec
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 
@@ -215,25 +216,20 @@ def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generat
 
 
 def release_start(
-    plan: Release,
-    records: Records,
-    rank: int,
-    spread: float,
-    budget: PrivacyBudget,
-    *,
-    has_values: bool,
+    spec: TraceSpec, plan: Release, records: Records, spread: float, budget: PrivacyBudget
 ) -> Start:
     """Release the mean product of responses and matrices, and truncate it to the rank.
 
-    For matrices with independent entries of variance 1, the mean estimates the coefficients.
-    Without `has_values`, its singular values become 0, as their noise would last for some steps.
+    For matrices with independent entries of variance 1, the mean estimates the coefficients. Unless
+    the parameter `init` asks for them, its singular values become 0, as their noise would last for
+    some steps.
     The start has the released singular vectors, because a descent from random ones may end in a
     local minimum.
 
     The published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
     sensitivity is bounded only if singular values have a gap. Noise in the mean needs no gap.
     """
-    design = records.design
+    design, has_values = records.design, spec.init == "spectral"
     clip = _START_CLIP if has_values else _DIRECTION_CLIP
     level = min(clip * spread * math.sqrt(design.n_entries), NO_CLIPPING)
     vectors = partial(products, responses=records.responses)
@@ -251,7 +247,7 @@ def release_start(
         by_chance = min(clip, 1.0) * spread / math.sqrt(design.n_records)
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
-    point = whole.leading(rank)
+    point = whole.leading(spec.rank)
     if not has_values:
         return Start(point.with_values(0 * point.values), ratios=ratios)
     return Start(point, noise_std, ratios)
@@ -285,6 +281,14 @@ _LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
 # Without noise, the descent has converged if the last gradient is shorter than this fraction of the
 # first gradient; not studied.
 _LEFT = 0.05
+# In tables, whose row and column means are fitted first, singular values below this multiple of the
+# noise become 0, as rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not
+# studied beyond.
+_LEAST_RATIO = 3.0
+# Least length of a step with a noisy gradient, relative to its full length: `_LEAST_PART` if at
+# least the fraction `_MANY_OFF_CENTER` of the responses differs from the center, else
+# `_LEAST_PART_OF_FEW`. Not studied beyond independent entries, digits and sensors.
+_MANY_OFF_CENTER, _LEAST_PART, _LEAST_PART_OF_FEW = 0.5, 0.5, 0.2
 _NOT_CONVERGED = (
     "The descent has not converged. Pass a larger n_iter, and features whose offsets are not many "
     "times their spread."
@@ -350,18 +354,14 @@ class _Gradient(NamedTuple):
 
 
 def descend(
+    spec: TraceSpec,
     plan: tuple[DescentStep, ...],
     clipping: RecordClipping,
     start: Start,
-    budget: PrivacyBudget,
-    *,
-    spread: float,
+    spread: Spread,
     quantile: float,
-    largest_coefficients: float,
-    least_curvature: float,
-    least_ratio: float,
-    least_part: float,
-    unexplained: float,
+    bounds: tuple[float, float],
+    budget: PrivacyBudget,
 ) -> Estimate:
     """Run all gradient steps; their number does not depend on the data.
 
@@ -372,17 +372,17 @@ def descend(
     dimensions of this space. The schedule of clip levels and shares is ours.
 
     `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
-    fraction of unclipped gradients. By the curvature of the loss, at least `least_curvature`, each
-    step shrinks the noise of earlier steps. Singular values below `least_ratio` times the largest
-    one of noise become 0. A step with a noisy gradient has at least the fraction `least_part` of
-    its full length. Coefficients may explain the spread `unexplained` of the responses by chance;
-    0 ignores chance.
+    fraction of unclipped gradients. `bounds` are the largest norm of the coefficients, and the
+    least curvature of the loss, by which each step shrinks the noise of earlier steps.
     """
+    largest_coefficients, least_curvature = bounds
+    are_many = spread.fraction_off_center >= _MANY_OFF_CENTER
+    least_part = _LEAST_PART if are_many else _LEAST_PART_OF_FEW
     point, offset, variance = start.point, 0.0, start.noise_std**2
     dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
     # At coefficients 0, the residuals are the responses. If these are normal, the first clip level
     # leaves the wanted fraction of gradients unclipped.
-    largest = clipping.usual_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
+    largest = clipping.usual_level(spread.size, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips, level = largest < NO_CLIPPING, largest
     # For rows of features: the largest known curvature of the unclipped loss, and the length of a
@@ -422,9 +422,12 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = descents.followed_level(level, gradient.unclipped, quantile, limits)
-    # Sampling error of a coordinate: the standard deviation of the residuals, over root n.
-    left = max(unexplained**2 - float(point.values @ point.values), 0.0)
-    by_chance = math.sqrt(left / clipping.records.design.n_records)
+    by_chance = 0.0
+    if spec.is_weak:
+        # Sampling error of a coordinate: the standard deviation of the residuals, over root n.
+        left = max(spread.of_all**2 - float(point.values @ point.values), 0.0)
+        by_chance = math.sqrt(left / clipping.records.design.n_records)
+    least_ratio = _LEAST_RATIO if spec.has_margins else 1.0
     estimate = cut(point, offset, math.sqrt(variance), by_chance, least_ratio)
     norm = float(np.linalg.norm(point.values))
     warnings = _warnings(gradients, moves, norm, quantile, clips=clips)
@@ -543,19 +546,13 @@ def calibrate(
     design, offset = records.design, records.intercept * estimate.offset
     noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
     norm = float(np.linalg.norm(estimate.point.values))
-    unit = spread.of_all
+    unit, bounds = spread.of_all, descents.CALIBRATED
     size = (max(norm, min(noise, unit)) / unit) or 1.0
 
-    def _products(rows: slice, matrices: Matrices) -> np.ndarray:
-        """Sum the calibration products of a block; records that are not finite add 0."""
+    def _sums(rows: slice, matrices: Matrices) -> np.ndarray:
         predicted = matrices.tangent(estimate.point, 0.0)[1] / unit
         true = (records.responses[rows] - offset) / unit
-        is_usable = np.isfinite(true) & np.isfinite(predicted)
-        predicted, true = np.where(is_usable, predicted, 0.0), np.where(is_usable, true, 0.0)
-        terms = descents.calibration_products(predicted, true, size)
-        terms[~is_usable] = 0.0
-        return np.asarray(matrices.times_sample_weight(terms).sum(axis=0))
+        return descents.calibration_sums(matrices, predicted, true, size, bounds)
 
-    means = budget.release(release, design.map_sum(_products, 3)).mean(design.n_records)
-    off_center = spread.fraction_off_center
-    return descents.calibration_of(means, size, noise / unit, off_center, descents.CALIBRATED)
+    means = budget.release(release, design.map_sum(_sums, 3)).mean(design.n_records)
+    return descents.calibration_of(means, size, noise / unit, spread.fraction_off_center, bounds)

@@ -221,11 +221,7 @@ def warnings_for_fit(
     elif spec.cost.is_private and are_too_few and min(spec.matrix_shape) > 1:
         all_are_0 = are_hidden(spec, off_center)
         loss = "All coefficients are 0" if all_are_0 else "Predictions may be worse than a constant"
-        yield (
-            f"{loss}: most responses are the same, and those that differ are too few for "
-            f"{counted(spec.n_free, 'coefficient')}. Pass more {spec.unit.counted}, a larger "
-            f"epsilon, or {_fewer(spec)}."
-        )
+        yield descents.warning_of_rare(spec, _fewer(spec), loss)
         n_cut = 0
     if spec.are_cells and spec.cost.is_private and _has_rare_cells(spec, transform):
         yield (
@@ -306,14 +302,6 @@ _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # If the norm of the released mean matrix exceeds this fraction of the median norm of the matrices,
 # a second mean is released around the first.
 _FAR = 0.5  # not tuned
-# In tables, whose row and column means are fitted first, singular values below this multiple of the
-# noise become 0, as rarely observed rows are noisier. benchmarks/sweep/sweep.md, "ratings"; not
-# studied beyond.
-_LEAST_RATIO = 3.0
-# Least length of a step with a noisy gradient, relative to its full length: `_LEAST_PART` if at
-# least the fraction `_MANY_OFF_CENTER` of the responses differs from the center, else
-# `_LEAST_PART_OF_FEW`. Not studied beyond independent entries, digits and sensors.
-_MANY_OFF_CENTER, _LEAST_PART, _LEAST_PART_OF_FEW = 0.5, 0.5, 0.2
 # If the mean square of the residuals over that of the responses exceeds `_NO_BETTER`, the fit
 # warns; above `_WORSE`, coefficients become 0. benchmarks/trace_regression/unlike_data.md
 _NO_BETTER, _WORSE = 0.9, 1.1
@@ -441,7 +429,10 @@ class _Fit:
     budget: PrivacyBudget
 
     def matrices(self, records: Records) -> Estimate:
-        """Fit coefficients; they become 0 if released residuals are larger than the responses."""
+        """Fit coefficients; they become 0 if released residuals are larger than the responses.
+
+        If residuals are nearly as large, the fit warns.
+        """
         mapped = self.transform.mapped(records)
         estimate = self._descend(mapped)
         if self.plan.last_spread is not None:
@@ -450,7 +441,19 @@ class _Fit:
             spread = trace_records.release_spread(
                 self.plan.last_spread, counts, self.budget, math.inf, self.spec.n_units
             )
-            estimate = self._judged_by_residuals(estimate, spread)
+            ratio = self._residual_ratio(spread)
+            if ratio > _WORSE:
+                estimate = estimate.without_coefficients(
+                    self.spread.of_all * self.usual_mean,
+                    "All coefficients are 0: the descent ended where predictions are worse than a "
+                    f"constant. Pass more {self.spec.unit.counted}, a larger epsilon, or "
+                    f"{_fewer(self.spec)}.",
+                )
+                estimate = replace(estimate, n_cut=0)
+            elif ratio > _NO_BETTER and not estimate.warnings and estimate.n_cut < self.spec.rank:
+                reason = "residuals are about as large as the responses"
+                doubt = descents.warning_of_doubt(self.spec, _fewer(self.spec), reason)
+                estimate = replace(estimate, warnings=(doubt,))
         return self.transform.undo(estimate)
 
     def table(self, records: Records) -> Estimate:
@@ -501,28 +504,13 @@ class _Fit:
                 spec.matrix_shape, spec.rank, self.budget.public_generator
             )
         else:
-            has_values = spec.init == "spectral"
-            start = trace_descent.release_start(
-                plan.start, records, spec.rank, spread.size, self.budget, has_values=has_values
-            )
+            start = trace_descent.release_start(spec, plan.start, records, spread.size, self.budget)
         clipping = RecordClipping(records)
         if not spec.unit.is_whole:
             clipping = ResponseClipping(records, 2 * spec.response_bound)
-        largest, least = self._bounds()
-        are_many = spread.fraction_off_center >= _MANY_OFF_CENTER
+        bounds, quantile = self._bounds(), self._quantile(records)
         estimate = trace_descent.descend(
-            plan.steps,
-            clipping,
-            start,
-            self.budget,
-            spread=spread.size,
-            quantile=self._quantile(records),
-            largest_coefficients=largest,
-            least_curvature=least,
-            least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
-            least_part=_LEAST_PART if are_many else _LEAST_PART_OF_FEW,
-            # With a weak signal, coefficients may explain this spread by chance.
-            unexplained=spread.of_all if spec.is_weak else 0.0,
+            spec, plan.steps, clipping, start, spread, quantile, bounds, self.budget
         )
         # Bound of the mean response: the size of responses off the center, times their fraction.
         largest_mean = max(spread.size * spread.fraction_off_center, trace_records.LEAST_SPREAD)
@@ -589,7 +577,7 @@ class _Fit:
         # Too few records, and coefficients that are all 0, have warnings of their own.
         is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
         if calibration.is_doubtful and is_news:
-            warnings += (descents.warning_of_doubt(spec.unit.counted, _fewer(spec)),)
+            warnings += (descents.warning_of_doubt(spec, _fewer(spec)),)
         point = estimate.point.with_values(calibration.factor * estimate.point.values)
         offset = estimate.offset + spec.fit_intercept * self.spread.of_all * calibration.mean
         return replace(estimate, point=point, offset=offset, warnings=warnings)
@@ -600,20 +588,3 @@ class _Fit:
         spread = self.spread
         is_known = spread.fraction_off_center == 1 and not spread.is_guess
         return (of_residuals.of_all / spread.of_all) ** 2 if is_known else 0.0
-
-    def _judged_by_residuals(self, estimate: Estimate, of_residuals: Spread) -> Estimate:
-        """Set coefficients to 0 if residuals are larger than responses; warn if nearly as large."""
-        spec, spread = self.spec, self.spread
-        units, ratio = spec.unit.counted, self._residual_ratio(of_residuals)
-        if ratio > _WORSE:
-            estimate = estimate.without_coefficients(
-                spread.of_all * self.usual_mean,
-                "All coefficients are 0: the descent ended where predictions are worse than a "
-                f"constant. Pass more {units}, a larger epsilon, or {_fewer(spec)}.",
-            )
-            return replace(estimate, n_cut=0)
-        if ratio > _NO_BETTER and not estimate.warnings and estimate.n_cut < spec.rank:
-            reason = "residuals are about as large as the responses"
-            doubt = descents.warning_of_doubt(units, _fewer(spec), reason)
-            return replace(estimate, warnings=(doubt,))
-        return estimate

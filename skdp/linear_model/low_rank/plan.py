@@ -294,14 +294,13 @@ def _plan_steps(
     spec: TraceSpec, share: float, votes: float, curvatures: float
 ) -> tuple[descents.DescentStep, ...]:
     """Plan the releases of all steps; `share` includes `votes` for counts, and `curvatures`."""
-    n_steps = spec.n_iter
-    shares = descents.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
+    shares = share - votes - curvatures, votes, _GROWTH
     change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum
     shape = (spec.rank * sum(spec.matrix_shape) + spec.fit_intercept,)
-    steps = descents.plan_descent(spec, shares, votes, change, follows=_SPREAD, shape=shape)
+    steps = descents.plan_descent(spec, *shares, change, follows=_SPREAD, shape=shape)
     if not spec.has_curvatures:
         return steps
     return tuple(
-        step._replace(curvature=_plan_powers(spec, f"curvature {number}", curvatures / n_steps))
+        step._replace(curvature=_plan_powers(spec, f"curvature {number}", curvatures / spec.n_iter))
         for number, step in enumerate(steps, start=1)
     )

@@ -193,9 +193,9 @@ def _checked_matrix(name: str, covariance: Any, size: int) -> np.ndarray:
 # ------------------------------
 # Public facts about matrices.
 
-# Sparse rows of at most this many features become dense, block by block, so that each feature can
-# be centered and scaled; not studied.
-_LONGEST_WRITTEN_OUT = 64
+#: Sparse rows of at most this many features become dense, block by block, so that each feature can
+#: be centered and scaled; not studied.
+LONGEST_WRITTEN_OUT = 64
 
 
 def facts_of(
@@ -207,7 +207,7 @@ def facts_of(
     """
     n_units, n_features = size
     shape = matrix_shape_of(asked, given, n_features)
-    is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
+    is_sparse, is_short = holds_sparse(rows), n_features <= LONGEST_WRITTEN_OUT
     factors = None
     if isinstance(rows, RankOneMatrices):
         factors = issparse(rows.left), issparse(rows.right)

@@ -14,18 +14,9 @@ from skdp.data.users import UserBatch, Users, map_batch
 from skdp.exceptions import counted
 from skdp.linalg.norms import aligned, bin_counts, row_norms, row_squares
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_fraction
+from skdp.linear_model.personal import plan as plans
 from skdp.linear_model.personal import start as starts
-from skdp.linear_model.personal.plan import (
-    PRIORS,
-    AltminReleases,
-    ClippedSum,
-    HeadReleases,
-    PersonalReleases,
-    PersonalSpec,
-    level_with_noise,
-    loses_digits,
-    release_level,
-)
+from skdp.linear_model.personal.plan import AltminReleases, ClippedSum, PersonalSpec
 from skdp.linear_model.personal.start import Prior, SharedModel, Start, UserLevels
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
@@ -65,7 +56,7 @@ def descend(
     level = float(_FIRST_LEVEL * np.sqrt(n_features * k * variance))
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
-        clip_level = level_with_noise(level, budget)
+        clip_level = plans.level_with_noise(level, budget)
         total, n_unclipped = _clipped_gradient(users, start.prior, clip_level)
         released, _ = budget.release(step.gradient, total, clip_level, rounding=users.rounding)
         start = _moved(start, released / users.n_users)
@@ -134,7 +125,7 @@ def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     heads = heads[:, : len(prior.variances)]
     slopes = (slopes - inside @ prior.basis.T)[:, 0]
     slope_norms, head_norms = row_norms(slopes), row_norms(heads)
-    is_extreme = loses_digits(slope_norms) | loses_digits(head_norms)
+    is_extreme = plans.loses_digits(slope_norms) | plans.loses_digits(head_norms)
     return slopes, heads, np.where(is_extreme, np.inf, slope_norms * head_norms)
 
 
@@ -164,8 +155,8 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     prior = start.prior
     norms = users.map_users(lambda batch: np.column_stack(_terms(batch, prior)[2:]))
     levels = (
-        release_level(plan.matrix_norm, norms[:, 0], _TERM_QUANTILE, budget),
-        release_level(plan.product_norm, norms[:, 1], _TERM_QUANTILE, budget),
+        plans.release_level(plan.matrix_norm, norms[:, 0], _TERM_QUANTILE, budget),
+        plans.release_level(plan.product_norm, norms[:, 1], _TERM_QUANTILE, budget),
     )
     for of_matrix, of_sides in plan.steps:
         total, products = _clipped_sums(users, start.prior, levels)
@@ -192,7 +183,9 @@ def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
     heads = heads[:, :k] * np.sqrt(prior.variances)
     head_norms, moments, sizes = row_norms(heads), starts.moment_norms(batch), row_norms(products)
     # Users with extreme values add nothing: rounding could make their norms too small.
-    is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
+    is_extreme = (
+        plans.loses_digits(head_norms) | plans.loses_digits(moments) | plans.loses_digits(sizes)
+    )
     matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
     product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
     return heads, products, matrix_norms, product_norms
@@ -296,8 +289,6 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 # ------------------------------
 # Heads, which users add to the mean model, and users' votes for the prior of all heads.
 
-Choices = tuple[tuple[float, float], ...]
-
 # Votes by which a prior has to lead, as `choose_prior` explains: `_LEAD` standard deviations of the
 # noise of counts; the fraction `_LEAD_OF_NONE` of the users; or twice this fraction, if the prior
 # multiplies the noise variance by less than `_CLOSE`. Not studied.
@@ -314,7 +305,9 @@ def choose_prior(
     the noise variance is then the geometric mean of this variance and `rough`, an estimate.
     """
     correction = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
-    choices = tuple((mix, factor * correction if mix > 0 else factor) for mix, factor in PRIORS)
+    choices = tuple(
+        (mix, factor * correction if mix > 0 else factor) for mix, factor in plans.PRIORS
+    )
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
     # A prior without a mix, that is, without directions outside the representation, must lead by
@@ -331,12 +324,25 @@ def choose_prior(
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
     """Fit a head to the rows of each user; return users' coefficients and intercepts."""
+    prior = model.prior
+    coefficients = np.vstack([prior.root().T, prior.mean])
     users.shift_rows(model.center)
+    users.shift_responses(model.response_center)
     if model.whitening is not None:
         users.multiply_rows(model.whitening)
-    users.shift_responses(model.response_center)
-    lift, mean = _lift(model)
-    prior = model.prior
+        coefficients = coefficients @ model.whitening
+    # `lift` maps heads to coefficients of rows as passed, with a last column for intercepts.
+    table = np.column_stack([coefficients, -coefficients @ model.center])
+    lift, mean = table[:-1], table[-1]
+    mean[-1] += model.response_center
+    if prior.intercept_variance > 0:
+        of_intercept = np.zeros_like(mean)
+        of_intercept[-1] = np.sqrt(prior.intercept_variance)
+        lift = np.vstack([lift, of_intercept])
+    # Padding makes the number of columns even, so that numbers of every user start at a multiple of
+    # 16 bytes.
+    padding = (0, len(mean) % 2)
+    lift, mean = np.pad(lift, ((0, 0), padding)), np.pad(mean, padding)
 
     def _lifted(batch: UserBatch) -> np.ndarray:
         """Return what the heads of users add to the mean model, for rows as passed."""
@@ -350,28 +356,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
     return models[:, : users.n_features], models[:, users.n_features]
 
 
-def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return the matrix from heads to coefficients of rows as passed, and the mean model.
-
-    The last column is for intercepts. Padding makes the number of columns even, so that numbers of
-    every user start at a multiple of 16 bytes.
-    """
-    prior = model.prior
-    coefficients = np.vstack([prior.root().T, prior.mean])
-    if model.whitening is not None:
-        coefficients = coefficients @ model.whitening
-    table = np.column_stack([coefficients, -coefficients @ model.center])
-    lift, mean = table[:-1], table[-1]
-    mean[-1] += model.response_center
-    if prior.intercept_variance > 0:
-        of_intercept = np.zeros_like(mean)
-        of_intercept[-1] = np.sqrt(prior.intercept_variance)
-        lift = np.vstack([lift, of_intercept])
-    padding = (0, len(mean) % 2)
-    return np.pad(lift, ((0, 0), padding)), np.pad(mean, padding)
-
-
-def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+def best_priors(batch: UserBatch, prior: Prior, choices: tuple[Any, ...]) -> np.ndarray:
     """Return the index of the prior that predicts each user best, by leave-one-out errors.
 
     A pair of `choices` has the `mix` of a prior and a factor of the noise variance.
@@ -466,7 +451,7 @@ def warnings_for_model(model: SharedModel, spec: PersonalSpec) -> Iterator[str]:
 
 
 def solve_personal(
-    spec: PersonalSpec, plan: PersonalReleases, users: Users, budget: PrivacyBudget
+    spec: PersonalSpec, plan: plans.PersonalReleases, users: Users, budget: PrivacyBudget
 ) -> SharedModel:
     """Release centers and scales, then the representation, then the prior of users' heads."""
     center, response_center = np.zeros(users.n_features), 0.0
@@ -500,7 +485,11 @@ def solve_personal(
 
 
 def _release_heads(
-    spec: PersonalSpec, plan: HeadReleases, users: Users, levels: UserLevels, budget: PrivacyBudget
+    spec: PersonalSpec,
+    plan: plans.HeadReleases,
+    users: Users,
+    levels: UserLevels,
+    budget: PrivacyBudget,
 ) -> tuple[Start, tuple[str, ...]]:
     """Release the representation and the prior of users' heads; return both, and warnings."""
     fitted = starts.release_start(spec, plan, users, levels, budget)

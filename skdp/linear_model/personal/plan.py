@@ -333,28 +333,23 @@ def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
 def _plan_steps(
     spec: PersonalSpec, share: float, norm: Search
 ) -> tuple[descents.DescentStep, ...] | AltminReleases:
-    """Plan the steps: gradients and counts of unclipped ones, or normal equations."""
+    """Plan the steps: gradients and counts of unclipped ones, or both sides of normal equations."""
     if not spec.n_iter:
         return ()
-    if spec.solver == "altmin":
-        return _plan_altmin(spec, share)
-    votes = share_for_counts(spec, spec.n_iter, _VOTE_PRECISION, _VOTE_LIMITS)
-    shares = descents.shares_of_steps(share - votes, spec.n_iter, _GROWTH)
-    change, shape = sensitivity.row_sum, (spec.n_features, spec.n_components)
-    return descents.plan_descent(spec, shares, votes, change, follows=norm.name, shape=shape)
-
-
-def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
-    """Plan two clip levels, and both sides of the normal equations of each step."""
+    if spec.solver != "altmin":
+        votes = share_for_counts(spec, spec.n_iter, _VOTE_PRECISION, _VOTE_LIMITS)
+        shares, shape = (share - votes, votes, _GROWTH), (spec.n_features, spec.n_components)
+        return descents.plan_descent(
+            spec, *shares, sensitivity.row_sum, follows=norm.name, shape=shape
+        )
     matrix_norm = _level(spec, "normal matrix norm", descents.OTHER_UNITS_OF_Y, SQUARES)
     product_norm = _level(spec, "normal product norm", descents.OTHER_UNITS_OF_Y, SQUARES)
     size, change = spec.n_features * spec.n_components, sensitivity.user_moment
     rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
     for step, both in enumerate(descents.shares_of_steps(rest, spec.n_iter, _GROWTH), start=1):
-        matrix = _sum(
-            spec, f"normal matrix {step}", both / 2, matrix_norm, size, size, change=change
-        )
-        products = _sum(spec, f"normal products {step}", both / 2, product_norm, size)
+        name, half = f"normal matrix {step}", both / 2
+        matrix = _sum(spec, name, half, matrix_norm, size, size, change=change)
+        products = _sum(spec, f"normal products {step}", half, product_norm, size)
         steps.append((matrix, products))
     return AltminReleases(matrix_norm, product_norm, tuple(steps))
 

@@ -112,7 +112,7 @@ def leave_one_out_errors_by_kernels(
     inverses = _inverses(kernels, penalty)
     weighted = (inverses @ responses[:, :, None])[:, :, 0]
     residuals = weighted / np.diagonal(inverses, axis1=1, axis2=2)
-    return _mean_squares(residuals, counts)
+    return _finite(row_squares(residuals) / counts)
 
 
 def leave_one_out_errors_by_features(
@@ -123,7 +123,7 @@ def leave_one_out_errors_by_features(
     inner = features @ _inverses(columns @ features, penalty)
     predicted = (inner @ (columns @ responses[:, :, None]))[:, :, 0]
     leverages = np.einsum("bij,bij->bi", inner, features)
-    return _mean_squares((responses - predicted) / (1 - leverages), counts)
+    return _finite(row_squares((responses - predicted) / (1 - leverages)) / counts)
 
 
 def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, ridge: float) -> np.ndarray:
@@ -154,10 +154,6 @@ def _finite(values: np.ndarray) -> np.ndarray:
     if not np.isfinite(values).all():
         values[~np.isfinite(values)] = 0.0
     return values
-
-
-def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    return _finite(row_squares(residuals) / counts)
 
 
 # ------------------------------
@@ -230,16 +226,14 @@ _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
 @dataclass(frozen=True)
 class UserLevels:
-    """Variances of responses, of users' levels and around a level; and a user's number of rows."""
+    """How responses vary, between users and among the rows of a user; and how many rows users have.
 
-    between: float = 0.0
-    within: float = 1.0
+    The level of a user is the mean that its responses would have with very many rows.
+    """
+
+    between: float = 0.0  # variance of the levels of users
+    within: float = 1.0  # variance of the responses of a user around its level
     row_count: float = 1.0  # typical number of rows of a user
-
-    def of_users(self, batch: UserBatch) -> np.ndarray:
-        """Estimate the level of each user: its mean response, shrunk by its sampling error."""
-        factors = self.between / (self.between + self.within / batch.counts)
-        return np.asarray(factors * mean_responses(batch))
 
 
 def release_user_levels(
@@ -373,20 +367,16 @@ class Start:
     snr: float
 
     def with_basis(self, basis: np.ndarray) -> "Start":
-        """Return the start with another basis, and the mean model that follows from it."""
-        mean = _shrunk_mean(basis, self.mean_products, self.mean_error)
+        """Return the start with another basis, and the mean model that follows from it.
+
+        The mean model is `mean_products`, shrunk by its error: the parts in the span of the basis
+        and outside of it separately.
+        """
+        inside, (size, k) = basis @ (basis.T @ self.mean_products), basis.shape
+        error, certainty = self.mean_error, plans.MEAN_CERTAINTY
+        outside = plans.above_noise(self.mean_products - inside, error, certainty, size - k)
+        mean = plans.above_noise(inside, error, certainty, k) + outside
         return replace(self, prior=replace(self.prior, basis=basis, mean=mean))
-
-
-def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, error: float) -> np.ndarray:
-    """Return the mean model: mean products of rows and responses, shrunk by their error.
-
-    The parts in the span of the basis and outside of it are shrunk separately.
-    """
-    inside = basis @ (basis.T @ mean_products)
-    size, k = basis.shape
-    outside = plans.above_noise(mean_products - inside, error, plans.MEAN_CERTAINTY, size - k)
-    return plans.above_noise(inside, error, plans.MEAN_CERTAINTY, k) + outside
 
 
 def release_mean_model(
@@ -398,9 +388,8 @@ def release_mean_model(
     """
     products, size = _products_and_size(plan.norm, users, UserLevels(), budget)
     mean, error = _mean_of_products(spec, plan.total, products, size, users, budget)
-    basis = np.zeros((users.n_features, 0))
-    prior = Prior(_shrunk_mean(basis, mean, error), basis, np.zeros(0), 0.0, 1.0)
-    return Start(prior, mean, error, row_count=1.0, snr=0.0)
+    prior = Prior(mean, np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0)
+    return Start(prior, mean, error, row_count=1.0, snr=0.0).with_basis(prior.basis)
 
 
 def release_start(
@@ -454,7 +443,10 @@ def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
     """Return each user's mean product of rows and responses, less the user's level."""
     responses = batch.responses
     if levels.between > 0:
-        responses = responses - levels.of_users(batch)[:, np.newaxis] * batch.is_row
+        # The level of a user is estimated by its mean response, shrunk by the sampling error.
+        factors = levels.between / (levels.between + levels.within / batch.counts)
+        of_users = factors * mean_responses(batch)
+        responses = responses - of_users[:, np.newaxis] * batch.is_row
     sums = batch.rows.transpose(0, 2, 1) @ responses[:, :, np.newaxis]
     return sums[:, :, 0] / batch.counts[:, np.newaxis]
 
