@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from skdp import (
 )
 from skdp.units import Edge
 
-__all__ = ["entries", "far", "images", "people", "rare", "ratings"]
+__all__ = ["entries", "far", "images", "load_ratings", "people", "rare", "ratings"]
 
 
 def far(rep: int) -> Iterator[Task]:
@@ -175,33 +176,49 @@ def entries(rep: int) -> Iterator[Task]:
 RATINGS, LEAST_RATINGS, SHRINKAGE = "movielens_100k.npz", 50, 5
 
 
-def ratings(random: np.random.Generator) -> Task:
-    """Minus the squared error of ratings of rank 1, beside means of people and of movies."""
+class Ratings(NamedTuple):
+    """Ratings, who gave each one to what, and which are fitted and which are new."""
+
+    who: np.ndarray
+    what: np.ndarray
+    y: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+
+    def loss(self, predicted: np.ndarray | float) -> float:
+        """Return the squared error of predictions of new ratings, which are cut to 1 and 5."""
+        return float(np.mean((self.y[self.test] - np.clip(predicted, 1, 5)) ** 2))
+
+
+def load_ratings(random: np.random.Generator) -> Ratings:
+    """Load ratings of movies that have at least 50, and split off a tenth as new."""
     table = sparse.load_npz(file_at_hand(RATINGS)).tocoo()
     often = np.isin(table.col, np.flatnonzero(np.bincount(table.col) >= LEAST_RATINGS))
     who, what = (np.unique(ids[often], return_inverse=True)[1] for ids in (table.row, table.col))
     y = table.data[often].astype(float)
     order = random.permutation(len(y))
-    test, train = order[: len(y) // 10], order[len(y) // 10 :]
+    return Ratings(who, what, y, order[len(y) // 10 :], order[: len(y) // 10])
+
+
+def ratings(random: np.random.Generator) -> Task:
+    """Minus the squared error of ratings of rank 1, beside means of people and of movies."""
+    who, what, y, train, test = data = load_ratings(random)
     left, right = (
         sparse.csr_array((np.ones(len(y)), (np.arange(len(y)), ids))) for ids in (who, what)
     )
 
-    def score(predicted: np.ndarray | float) -> Scores:
-        return {"": -float(np.mean((y[test] - np.clip(predicted, 1, 5)) ** 2))}
-
     def fit(epsilon: float) -> Scores:
         model = DPTraceRegressor(rank=1, epsilon=epsilon)
         model.fit(RankOneMatrices(left[train], right[train]), y[train])
-        return score(model.predict(RankOneMatrices(left[test], right[test])))
+        return {"": -data.loss(model.predict(RankOneMatrices(left[test], right[test])))}
 
     mean = y[train].mean()
     of_who, of_what = (
         np.bincount(ids[train], y[train] - mean) / (np.bincount(ids[train]) + SHRINKAGE)
         for ids in (who, what)
     )
-    twin = score(mean + of_who[who[test]] + of_what[what[test]])
-    return Task("ratings (minus squared error)", "cells", fit, twin, score(mean))
+    twin = {"": -data.loss(mean + of_who[who[test]] + of_what[what[test]])}
+    return Task("ratings (minus squared error)", "cells", fit, twin, {"": -data.loss(mean)})
 
 
 def people(rep: int) -> Iterator[Task]:

@@ -35,8 +35,10 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
 _WEAK = 12.0
 # Limits of the default number of steps, of which the lower one is larger for responses of dense
 # matrices; and the number of units times mu per free coefficient above which the number exceeds 10:
-# benchmarks/trace_regression/errors.md and starts.md.
+# benchmarks/trace_regression/errors.md and starts.md. Without noise, random starts may need more:
+# benchmarks/trace_regression/ratings.md.
 _STEPS, _LEAST_OF_RESPONSES, _STRONG = (10, 40), 20, 100.0
+_STEPS_WITHOUT_NOISE = 100
 # A name; or public covariances of the rows and of the columns of matrices, None for the identity;
 # or one public covariance of all entries in C order.
 Covariance = str | tuple[np.ndarray | None, ...]
@@ -73,7 +75,9 @@ class TraceSpec:
     def usual_steps(self) -> int:
         """Default number of steps: for matrices it grows with the strength of the signal."""
         strength = self.n_units * self.cost.mu / self.n_free
-        if min(self.matrix_shape) == 1 and self.cost.is_private:
+        if not self.cost.is_private:
+            return _STEPS_WITHOUT_NOISE
+        if min(self.matrix_shape) == 1:
             return _STEPS[0]
         least, most = _STEPS
         wanted = least * math.sqrt(strength / _STRONG)
