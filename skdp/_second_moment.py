@@ -26,8 +26,8 @@ from skdp.privacy.plan import left_of
 # n mu / d. From the strength `WEAK` on, the share is the smaller limit. Below, it grows as one over
 # the root of the strength, up to the larger limit. Chosen on half of the sweep's tables.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
-# Fraction of the share for scales that histograms of entries by size get. It is large, as a
-# regression is worst if noise hides the size of its target.
+# Fraction of the share for scales that histograms of entries by size get. The fraction is large, as
+# a regression is worst if noise hides the size of its target.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below the strength `WEAK`, rows of d columns are clipped to the root of d + 1, entries to `_ENTRY`
 # standard deviations, and a warning says that fits of single models are better. Above, there is
@@ -40,8 +40,8 @@ WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covarianc
 # benchmarks/covariance/covariance.md, "Rare targets, ...".
 _MANY = 10.0
 # If the strength reaches `WEAK` and `_PER_ROOT` times the root of d, two moments are released. A
-# rough one gets the fraction `_OF_ROUGH` of the share. The second one is of rows that the rough one
-# whitens, so that its noise is in proportion to the variance along each direction.
+# rough one gets the fraction `_OF_ROUGH` of the share, and whitens the rows of the second one. The
+# noise of the second moment is then in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
 # Of two released moments, a rough one shows whether columns are nearly collinear: an eigenvalue is
 # below the noise, or below this fraction of the mean eigenvalue. Only then does it whiten the rows
@@ -345,8 +345,8 @@ def attributes_of(moment: Moment, spec: CovarianceSpec) -> tuple[dict[str, Any],
     edge = noise_edge((1 - prior_weight) * noise_std * root_mean_square, len(mean))
     repaired = _repaired(covariance, edge, root)
     covariance, mean = root @ covariance @ root.T, root @ mean
-    # In units of the tiny scale of a constant column, its covariances are large, but noise: they
-    # become 0.
+    # The tiny scale of a constant column, by which its entries were divided, makes noise large:
+    # covariances of the column become 0.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     may_covary = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
@@ -363,12 +363,15 @@ def attributes_of(moment: Moment, spec: CovarianceSpec) -> tuple[dict[str, Any],
     matrix, noise = finite(units * repaired), finite(units * noise)
     variances = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(scales.variance_std, posinf=0.0)
     left = np.diag(matrix) / np.where(variances > 0, variances, 1.0)
+    # Correlations of a constant column with other columns are 0.
+    correlations = np.clip(repaired / denoising.scale_products(repaired), -1.0, 1.0)
+    np.fill_diagonal(correlations, 1.0)
     attributes = {
         "location_": finite(location),
         "location_noise_std_": finite(location_std),
         "is_located_": is_located,
         "covariance_": matrix,
-        "correlation_": finite(_correlations(repaired)),
+        "correlation_": finite(correlations),
         "scale_": np.sqrt(np.diag(matrix)),
         "noise_std_": noise,
         "noise_metric_": finite(units * metric),
@@ -429,7 +432,8 @@ def _located(
     mean, unit = moment.center + offset, moment.scale
     center, center_std = moment.center, moment.scales.center_std
     if moment.is_in_bounds:
-        # Bounds give the center, which therefore tells nothing: its error counts as infinite.
+        # The center is the middle of public bounds, and shows nothing of the data: its error counts
+        # as infinite.
         center, center_std, unit = mean, np.full(len(mean), _UNKNOWN), unit * stds
     std, is_precise = np.zeros(len(mean)), np.full(len(mean), True)
     if np.any(offset_std):
@@ -442,10 +446,3 @@ def _located(
         is_precise = (std <= _MOST_NOISE * unit) & np.isfinite(center_variance)
     is_far = (np.abs(mean) > _FAR * moment.scale) & ~moment.is_constant
     return mean, std, is_precise & (is_shown | moment.is_in_bounds | ~is_far)
-
-
-def _correlations(covariance: np.ndarray) -> np.ndarray:
-    """Return correlations; those of a constant column with other columns are 0."""
-    correlations = np.clip(covariance / denoising.scale_products(covariance), -1.0, 1.0)
-    np.fill_diagonal(correlations, 1.0)
-    return correlations

@@ -487,7 +487,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         """
         fit, columns = self._regress(target, on)
         fraction = float(self.location_[self._place("target", target)])
-        # A column of 0 and 1 has a variance of at most 1/4. Noise triples it only if all is noise.
+        # A column of 0 and 1 has a variance of at most 1/4. Noise triples this variance only if the
+        # released variance is mostly noise.
         is_wide = fit.moment[-1, -1] > 3 / 4
         if self.assume_centered or is_wide or not 0 < fraction < 1:
             fix = "pass another target"
@@ -501,9 +502,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         model = self._named(LinearDiscriminantAnalysis("lsqr", store_covariance=True), columns)
         # Let S be the covariance of the columns, c their covariances with the class, and v the
         # variance p (1 - p) of the class. The means of both classes differ by c / v, and the
-        # covariance within classes is S - c c' / v. The coefficients are its inverse times c / v.
-        # They equal b / (v - c' b), where b = inverse(S) c are the coefficients of the regression
-        # (J. Sherman, W. J. Morrison, 1950).
+        # covariance within classes is W = S - c c' / v. The coefficients inverse(W) c / v equal
+        # b / (v - c' b), where b = inverse(S) c are the coefficients of the regression (J. Sherman,
+        # W. J. Morrison, 1950).
         variance, covariances = fraction * (1 - fraction), fit.moment[:-1, -1]
         unexplained = max(variance - float(covariances @ fit.coef), _LEAST_UNEXPLAINED * variance)
         coef, log_odds = fit.coef / unexplained, math.log(fraction / (1 - fraction))

@@ -286,7 +286,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         self.mean_ = in_dtype(factors.mean, dtype)
         n_left_out = min(spec.shape) - n_components
         noise_variance = (total - leading.sum()) / n_left_out if n_left_out else 0.0
-        # By noise, no variance may be left, and then the precision would be infinite.
+        # Noise may leave no variance outside the components: the precision would be infinite.
         least = factors.eigenvalue_noise / degrees_of_freedom
         self.noise_variance_ = float(max(noise_variance, least))
         self._set_components(factors.leading(n_components), leading, total, dtype)
@@ -504,8 +504,8 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
         assert isinstance(spec.n_components, int)
         factors, mean = factors.leading(spec.n_components), factors.mean
         n_rows, dtype = spec.shape[0], spec.dtype
-        # A variance is a mean square minus the squared mean. The noise of a squared mean is on
-        # average the noise variance, which is subtracted.
+        # A variance is a mean square minus the squared mean. Noise raises a squared mean by the
+        # variance of the noise, on average, which is subtracted.
         squared_means = (factors.components @ mean) ** 2 - factors.mean_noise_variance
         squared_means = np.maximum(squared_means, 0.0)
         variances = np.maximum(factors.eigenvalues / n_rows - squared_means, 0.0)

@@ -222,7 +222,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
 
     def _warnings(self, spec: _spec.AnySpec, plan: Plan) -> Iterator[str]:
         unit = spec.unit
-        # So many rows of three columns may be triples.
+        # A hundred rows of three columns may be triples of a user, an item and a rating.
         if isinstance(unit, units.ResolvedEntry) and spec.shape[1] == 3 and spec.shape[0] >= 100:
             names = str(getattr(self, "feature_names_in_", "user")).lower()
             if unit.upper - unit.lower > 1 and ("user" in names or "item" in names):

@@ -222,9 +222,9 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 # ------------------------------
 # The base of estimators.
 
-# A fit warns of columns in unlike units if the fraction `_FEW` of them, or one, has the fraction
-# `_NEARLY_ALL` of the variance, and if the largest variance exceeds `_LARGEST_RATIO` times the
-# median variance.
+# A fit warns that columns may be in different units if few of them, at most the fraction `_FEW` or
+# one column, have the fraction `_NEARLY_ALL` of the variance of all columns, and if the largest
+# variance of a column exceeds `_LARGEST_RATIO` times the median variance.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
 _LARGEST_RATIO = 1e4  # not studied
 # A variance below this many standard deviations of its noise may be noise alone.
@@ -246,7 +246,7 @@ def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     is_alone = variances[:n_few].sum() > _NEARLY_ALL * variances.sum()
     median = float(np.median(variances))
     if median <= _VISIBLE * factors.eigenvalue_noise:
-        median = 0.0  # It may be noise alone.
+        median = 0.0  # The median may be noise alone.
     if not is_alone or variances[0] <= _LARGEST_RATIO * median:
         return []
     return [
@@ -582,8 +582,8 @@ def warnings_for_factors(
 
 def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> Iterator[str]:
     """Warn if clipping loses much of the long rows, or if noise of their size hides the others."""
-    # Clipping shortens a row but keeps its direction. So what it removes is lost only as far as the
-    # components do not explain it.
+    # Clipping shortens a row but keeps its direction. So what clipping removes of a row is lost
+    # only as far as the components do not explain the row.
     explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)
     loss = float((1 - result.unclipped) * (1 - explained))
     part, multiple = result.far_rows
@@ -593,7 +593,7 @@ def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> 
         removed = part * (multiple**2 - 1)
         left = result.total / n_rows / result.row_norm**2
         # Far rows are the fraction `part` of all, and have one unit each after clipping. At worst,
-        # all that the components do not explain belongs to them.
+        # they have all of the sum of squares that the components do not explain.
         unexplained = min((1 - explained) * left / part, 1.0)
         loss = max(loss, unexplained * removed / (removed + left))
     if not loss < _LEAST_CUT:
@@ -620,9 +620,10 @@ _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "co
 def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
     """Bound the fraction of the sum of squares that hidden components have; 0 if it is small.
 
-    They have what the visible components leave of the noisy sum: surely all but one standard
-    deviation, maybe one more, and two more for the bound. If a whole second moment was released,
-    each of them has at most the largest eigenvalue that noise can hide.
+    Visible components leave a rest of the noisy sum of squares. Hidden components surely have this
+    rest minus one standard deviation of its noise, and may have the rest plus one; the bound adds
+    two. If a whole second moment was released, each hidden component has at most the largest
+    eigenvalue that noise can hide.
     """
     total, n_visible = result.total, result.n_above_noise
     total_std = result.eigenvalue_noise * math.sqrt(n_features)

@@ -102,7 +102,7 @@ class Factors:
         if self.decompose is None:
             return self
         found = self.decompose(n_components=rank_or_none(n_components))
-        # What does not follow from the moment stays.
+        # The mean and the facts about clipping do not follow from the moment.
         kept = "mean", "mean_noise_variance", "row_norm", "unclipped", "far_rows", "giants"
         return replace(found, **{name: getattr(self, name) for name in kept})
 

@@ -455,7 +455,7 @@ def coefficient_errors(
     unexplained = max(float(lost[-1] - lost[:-1] @ sizes**2), 0.0)
     # Clipping multiplies coefficients by about this number.
     kept = unclipped * (1 - unexplained / max(variances[-1], _TINY)) ** _SHRINKAGE
-    # Clipping shrinks large coefficients together with their errors, and no coefficient of 0.
+    # Clipping shrinks large coefficients together with their errors; a coefficient of 0 stays 0.
     std = np.sqrt(np.diag(covariance) / kept)
     shrinkage = (1 - kept) * sizes + np.abs(found.inverse @ (found.penalty @ found.coef))
     bias = np.maximum(shrinkage / kept, (1 - np.sqrt(left) * is_scaled)[:-1] * sizes)

@@ -158,7 +158,8 @@ class GridCounts(NamedTuple):
     grid: np.ndarray
     up_to_points: np.ndarray
     n_units: int
-    # Whether units with the value 0, and those beyond the grid, are behind the last but one point.
+    # Whether the last point of the grid is 0: units with the value 0, and units beyond the grid,
+    # are counted at this point only.
     has_zeros_last: bool = False
 
     @classmethod
@@ -234,7 +235,7 @@ _FITTED_NOISE = 0.5  # not studied
 # search ends at this point.
 _NEAR_TARGET = 2.0  # benchmarks/search/halvings.md
 #: A search finds a quantile reliably if the number of units above it is at least this many times
-#: the noise std of a count. It skips zeros if the number of other units is as large.
+#: the noise std of a count. A search skips zeros if the number of other units is as large.
 COUNT_MARGIN = 4.0  # not studied
 # A point of the grid is ruled out as the result if its odds are below this fraction of the largest.
 _RULED_OUT = 0.01  # not tuned
@@ -289,7 +290,7 @@ class GridSearch:
     ) -> None:
         self._n_units, self._q, self._odds = n_units, q, np.ones(n_points)
         self._noise_std, self._skips_zeros = 0.0, skips_zeros
-        #: Number of units of which a fraction is sought, as far as the releases show it.
+        #: Number of units among which a quantile is sought; an estimate if zeros are skipped.
         self.n_sought = float(n_units)
         tree = tree_of_differences(steps_of(n_points)[1])
         # Without noise, counts are released instead of differences.

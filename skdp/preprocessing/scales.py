@@ -301,9 +301,9 @@ _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A column is flat, as its variance may be 0, if the variance is below this many standard deviations
 # of its noise.
 _MAY_BE_FLAT = 2.0  # not studied
-# A flat column counts as constant only if so many standard deviations are below this number, in
-# squared half widths. On one-hot tables with few rows, .05 loses up to .4 of R2. Not studied
-# beyond.
+# A flat column counts as constant only if `_MAY_BE_FLAT` standard deviations of its noise, in
+# squared half widths, are below this number. On one-hot tables with few rows, .05 loses up to .4 of
+# R2. Not studied beyond.
 _CONSTANT = 0.025
 # If more than this fraction of the columns seems constant, the reason is noise that hides how they
 # vary. They then do not count as constant, as together they may predict much.
@@ -655,8 +655,8 @@ def _zoom_in(
     n_bins = zooms[0].shape[1]
     sums, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
     n_summed = np.zeros(columns.n_columns)
-    # The last intervals with all visible bins. They replace intervals that leave out a visible bin,
-    # and have become extremely short.
+    # Of each column, the last interval with all visible bins. It replaces an extremely short
+    # interval that leaves out a visible bin.
     with_all, leaves_out = intervals, no_column.copy()
     inside = sizes._replace(counts=counts_inside(sizes.counts, *intervals.ends))
     for n_zooms, zoom in enumerate(zooms, start=1):

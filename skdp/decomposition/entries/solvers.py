@@ -381,10 +381,10 @@ def iterate(matrix: NoisyMatrix, steps: Sequence[tuple[Release, ...]]) -> Bases:
         bases[other] = next_basis(products[side], bases[side], shrink=shrink)
         signal = matrix.signal(products[side], bases[side])
     if failed and number < n_sides:
-        # The last side has no product.
+        # A basis has exceeded the bound before there was a product of the last side.
         return Bases(bases[-1], bases[0], 0, failed, np.zeros((size, size)))
     if n_sides == 2:
-        # Now each basis uses all products with bases of the other side.
+        # Each basis is computed again, from all products with bases of the other side.
         for side in (0, 1):
             bases[1 - side] = next_basis(products[side], bases[side], shrink=True)
     estimates = [each.estimate(basis) for each, basis in zip(products, bases, strict=True)]
@@ -475,8 +475,8 @@ def solve_entries(
         point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
         exact, rounding = rows.squared_norm() if is_moment else rows.squared_deviations(point)
         noisy, _ = budget.release(plan.total, exact, point, rounding)
-        # `squared_deviations` leaves out the squared point. On average, its noise has added the
-        # noise variance to each squared entry, which is subtracted.
+        # `squared_deviations` leaves out the squared point, which is added here. Noise raises each
+        # squared entry of the point by its variance, on average, which is subtracted.
         shift = rows.n_rows * (float(point @ point) - rows.n_features * variance)
         squares = max(float(noisy) + shift, 0.0)
     matrix = (NoisyMoment if is_moment else NoisyMatrix)(spec, rows, budget)

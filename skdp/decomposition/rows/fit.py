@@ -126,8 +126,8 @@ def clipping_facts(
     facts: dict[str, Any] = {"row_norm": float(bound)}
     if search is None:
         return facts
-    # For each norm at which the search has counted rows, the fraction of rows up to this norm. If
-    # the search left out rows of zeros, it is a fraction of the others.
+    # By the counts of the search, `fractions` of all rows have norms up to `points`. If the search
+    # left out rows of zeros, `fractions` are those of the other rows.
     counts, n_rows = budget.search_counts[search.name], budget.n_sought[search.name]
     of_all = n_rows / spec.shape[0]
     points, fractions = np.array(list(counts)), np.array(list(counts.values())) / n_rows
@@ -135,7 +135,8 @@ def clipping_facts(
     # If rows of zeros were left out, `n_rows` is a noisy count, too.
     far_std = noise_std * math.sqrt(1 + (of_all < 1))
     is_far = (points > _NEAR * bound) & (1 - fractions > _FAR_DEVIATIONS * far_std)
-    # Far rows begin at the norm beyond which rows have, at least, the largest sum of squares.
+    # The sum of squares of the rows beyond a norm is at least their number times the squared norm.
+    # Far rows begin at the norm where this bound is largest.
     parts, multiples = (1 - fractions) * is_far, points / bound
     begin = int(np.argmax(parts * multiples**2))
     if is_far[begin]:
@@ -158,7 +159,8 @@ def _giants(
     """Return the field `giants` of `Factors`, about rows far longer than all others, or None.
 
     `fractions` has the fractions of rows whose norms are at most `points`, with noise up to
-    `margin`. There are giants if the norms have a gap that ends within the bound.
+    `margin`. There are giants if the norms have a gap, a range with few rows, that ends within the
+    clipping norm `bound`.
     """
     longer = 1 - fractions
     # Entry (start, end) says whether there is a gap between these points: few rows, relative to the

@@ -107,8 +107,8 @@ def decompose(
     """
     if scaled_rows:
         return decompose_scaled(noisy, noise_std, scaled_rows, n_components, center_error)
-    # Off the diagonal, symmetric noise has half of the variance. Its eigenvalues depend on these
-    # entries, as there are many more of them than on the diagonal.
+    # Off the diagonal, an entry of symmetric noise has half of the variance. The eigenvalues of the
+    # noise depend on these entries, as there are many more of them than on the diagonal.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), center_error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
     matrix = noisy - np.diag(penalty) if smoothed is None else smoothed

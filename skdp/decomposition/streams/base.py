@@ -193,7 +193,8 @@ def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return arrays of rows, columns and values; refuse unknown cells and values not finite."""
-    # Errors quote no value. Copies, as the given arrays could change between check and use.
+    # Errors quote no value. Arrays are copied, as they could change between their check and their
+    # use.
     *cells, numbers = (
         hide_error_text(np.array, checked_container(given), ndmin=1)
         for given in (rows, columns, values)
@@ -428,7 +429,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             ...
         ValueError: path=... cannot be resumed: it was resumed before, which happens once.
         """
-        # Before the file is read: a fork during the reading would otherwise own the stream, too.
+        # The process is noted before the file is read: a fork in between may not own the stream.
         process = _current_process()
         attributes, sums = take_once(path, cls._kind(), key)
         stream, state = cls.__new__(cls), sketches.StreamState.__new__(sketches.StreamState)
