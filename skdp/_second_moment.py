@@ -179,7 +179,23 @@ def release_moment(
         is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
         shows_nothing = scales.may_be_constant() & spec.cost.is_private & (not is_centered)
     divisor = np.where(is_constant, np.inf, scale)
-    matrix, noise_std, root = _release_matrix(plan, spec, view, budget, (center, divisor))
+    units, rough, root = (center, divisor), None, None
+    if plan.rough is not None:
+        # If the rough moment shows that columns are nearly collinear, its root whitens the rows of
+        # the second moment. Otherwise both moments are averaged.
+        rough = budget.release(plan.rough, summed_moment(spec, view, units) / spec.n_units)
+        values, vectors = np.linalg.eigh(rough.value[:-1, :-1])
+        edge = noise_edge(rough.noise_std * math.sqrt(0.5), len(values))
+        if values[0] <= max(edge, _COLLINEAR * float(values.mean())):
+            # Eigenvalues below the edge of the noise are raised to this edge.
+            root = np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
+    total = summed_moment(spec, view, units, root)
+    matrix, noise_std = budget.release(plan.moment, total / spec.n_units)
+    if rough is not None and root is None:
+        # Each moment has a weight in proportion to one over the variance of its noise.
+        weight = noise_std**2 / (noise_std**2 + rough.noise_std**2)
+        matrix = matrix + weight * (rough.value - matrix)
+        noise_std *= math.sqrt(1 - weight)
     if plan.scales is None:
         squares, means = np.diag(matrix)[:-1], matrix[-1, :-1]
         is_flat = squares - means**2 <= column_scales.ROUNDING * np.maximum(squares, 1.0)
@@ -200,33 +216,6 @@ def release_moment(
         is_in_bounds=plan.scales is None,
         root=root,
     )
-
-
-def _release_matrix(
-    plan: CovarianceReleases, spec: CovarianceSpec, view: Rows, budget: PrivacyBudget, units: Units
-) -> tuple[np.ndarray, float, np.ndarray | None]:
-    """Release the moment of scaled rows; return it with the std of its noise and a root.
-
-    If a rough moment is planned, and shows that columns are nearly collinear, the moment is of rows
-    that the root of the rough moment whitens. Otherwise the root is None, and the two moments are
-    averaged.
-    """
-    rough = root = None
-    if plan.rough is not None:
-        rough = budget.release(plan.rough, summed_moment(spec, view, units) / spec.n_units)
-        values, vectors = np.linalg.eigh(rough.value[:-1, :-1])
-        edge = noise_edge(rough.noise_std * math.sqrt(0.5), len(values))
-        if values[0] <= max(edge, _COLLINEAR * float(values.mean())):
-            # Eigenvalues below the edge of the noise are raised to this edge.
-            root = np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
-    total = summed_moment(spec, view, units, root)
-    matrix, noise_std = budget.release(plan.moment, total / spec.n_units)
-    if rough is not None and root is None:
-        # Each moment has a weight in proportion to one over the variance of its noise.
-        weight = noise_std**2 / (noise_std**2 + rough.noise_std**2)
-        matrix = matrix + weight * (rough.value - matrix)
-        noise_std *= math.sqrt(1 - weight)
-    return matrix, noise_std, root
 
 
 def units_of_bounds(spec: CovarianceSpec) -> Units:

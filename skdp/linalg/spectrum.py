@@ -267,15 +267,12 @@ def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
     log_fit = -n_rows / 2 * (np.log(leading).sum() + len(rest) * np.log(noise_variance))
     n_angles = n_features * rank - rank * (rank + 1) / 2
     log_volume = np.log(2 * np.pi) * (n_angles + rank) / 2
-    curvature = _log_curvature(eigenvalues, rank, noise_variance, n_rows)
-    return float(log_prior + log_fit + log_volume - curvature / 2 - rank * np.log(n_rows) / 2)
-
-
-def _log_curvature(eigenvalues: np.ndarray, rank: int, noise_variance: float, n_rows: int) -> float:
-    """Return the log determinant of the Hessian of the evidence, in the angles of the subspace."""
+    # The log determinant of the Hessian of the evidence, in the angles of the subspace.
     flattened = eigenvalues.copy()
     flattened[rank:] = noise_variance
-    first, second = np.triu_indices(rank, 1, len(eigenvalues))
+    first, second = np.triu_indices(rank, 1, n_features)
     gaps = eigenvalues[first] - eigenvalues[second]
     terms = (1 / flattened[second] - 1 / flattened[first]) * gaps
-    return float(np.sum(np.log(np.maximum(terms, np.finfo(np.float64).tiny)) + np.log(n_rows)))
+    tiny = np.finfo(np.float64).tiny
+    curvature = float(np.sum(np.log(np.maximum(terms, tiny)) + np.log(n_rows)))
+    return float(log_prior + log_fit + log_volume - curvature / 2 - rank * np.log(n_rows) / 2)

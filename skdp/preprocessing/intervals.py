@@ -209,13 +209,28 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
     If `presence` is positive, a third sum adds this number for each entry that is not NaN.
     """
 
+    def _terms(values: np.ndarray, columns: np.ndarray, weights: Any = None) -> list[np.ndarray]:
+        """Return what each entry adds to each of the sums of its column; NaN adds 0."""
+        scaled = values - intervals.middle[columns]
+        scaled /= intervals.half[columns]
+        np.clip(scaled, -intervals.largest, intervals.largest, out=scaled)
+        squares = np.square(scaled)
+        squares -= intervals.shift
+        terms = [scaled, squares]
+        if presence:
+            terms.append(np.full(scaled.shape, presence))
+        if np.isnan(scaled.min(initial=0.0)):
+            is_missing = np.isnan(scaled)
+            for term in terms:
+                term[is_missing] = 0.0
+        return terms if weights is None else [weights * term for term in terms]
+
     def _sums(_: slice, block: Block | DenseMatrices) -> np.ndarray:
         values, columns, n_zeros, weights = _entries(block)
         n_columns = len(n_zeros)
-        of_zero = _terms(np.zeros(n_columns), np.arange(n_columns), intervals, presence)
-        sums = n_zeros * np.stack(of_zero)
+        sums = n_zeros * np.stack(_terms(np.zeros(n_columns), np.arange(n_columns)))
         if values.ndim == 1:  # stored entries of sparse rows
-            terms = _terms(values, columns, intervals, presence, weights)
+            terms = _terms(values, columns, weights)
             return np.stack([np.bincount(columns, term, n_columns) for term in terms]) + sums
         # Small parts stay in cache, and need no new memory from the system.
         n_rows_of_part = max(_PART // n_columns, 1)
@@ -226,34 +241,11 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
                 # The copy makes numpy loop along the entries of a column, of which there are more.
                 part = np.ascontiguousarray(part)
             of_part = None if weights is None else weights[:, chosen]
-            terms = _terms(part, columns, intervals, presence, of_part)
+            terms = _terms(part, columns, of_part)
             sums += np.stack([term.sum(axis=1) for term in terms])
         return sums
 
     return _sums
-
-
-def _terms(
-    values: np.ndarray,
-    columns: np.ndarray,
-    intervals: Intervals,
-    presence: float,
-    weights: np.ndarray | None = None,
-) -> list[np.ndarray]:
-    """Return what each entry adds to each of the sums of its column; NaN adds 0."""
-    scaled = values - intervals.middle[columns]
-    scaled /= intervals.half[columns]
-    np.clip(scaled, -intervals.largest, intervals.largest, out=scaled)
-    squares = np.square(scaled)
-    squares -= intervals.shift
-    terms = [scaled, squares]
-    if presence:
-        terms.append(np.full(scaled.shape, presence))
-    if np.isnan(scaled.min(initial=0.0)):
-        is_missing = np.isnan(scaled)
-        for term in terms:
-            term[is_missing] = 0.0
-    return terms if weights is None else [weights * term for term in terms]
 
 
 def _entries(

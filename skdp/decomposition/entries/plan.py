@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -198,17 +198,24 @@ class EntryReleases(NamedTuple):
 
 def plan_entries(spec: EntriesSpec) -> EntryReleases:
     """Plan all releases in their order."""
-    unit, cost, mean = spec.unit, spec.cost, None
+    unit, cost, mean, total = spec.unit, spec.cost, None, None
     mean_share, total_share = _MEAN_SHARE, _TOTAL_SHARE
     if cost.is_pure:
         mean_share, total_share = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
     mean_share *= unit.has_totals and spec.releases_mean
     total_share *= unit.has_totals and spec.releases_total
+    mechanism, known = _mechanism(spec, pure="laplace"), None
     if mean_share:
-        mechanism, known = _mechanism(spec, pure="laplace"), {"rounding": spec.rounding}
-        change = partial(_mean_change, spec)
-        mean = cost.release(MEAN, mechanism, mean_share, change, known, shape=spec.shape[1:])
-    total = _plan_total(spec, total_share) if total_share else None
+        change, rounding = partial(_mean_change, spec), {"rounding": spec.rounding}
+        mean = cost.release(MEAN, mechanism, mean_share, change, rounding, shape=spec.shape[1:])
+    if total_share:
+        # The sum of squares is taken around the center, which is public or the released mean.
+        name, change = "sum of squares", partial(_squares_change, unit)
+        if not isinstance(spec.center, str):
+            point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
+            # The sensitivity of other units than second moments exceeds the rounding by far.
+            known = {"point": point, "rounding": spec.rounding * unit.is_second_moment}
+        total = cost.release(name, mechanism, total_share, change, known, follows=MEAN)
     share = 1 - math.fsum([mean_share, total_share])
     if spec.solver in ("input", "covariance"):
         return EntryReleases(mean, total, _plan_matrix(spec, share))
@@ -231,19 +238,6 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
 
 def _mechanism(spec: EntriesSpec, *, pure: str) -> str:
     return pure if spec.cost.is_pure else "gaussian"
-
-
-def _plan_total(spec: EntriesSpec, share: float) -> Release:
-    """Plan the sum of squares around the center, which is public or released."""
-    known: dict[str, Any] | None = None
-    if not isinstance(spec.center, str):
-        point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
-        # The sensitivity of other units exceeds the rounding by far.
-        rounding = spec.rounding if spec.unit.is_second_moment else 0.0
-        known = {"point": point, "rounding": rounding}
-    mechanism, follows = _mechanism(spec, pure="laplace"), MEAN
-    change = partial(_squares_change, spec.unit)
-    return spec.cost.release("sum of squares", mechanism, share, change, known, follows=follows)
 
 
 def _mean_change(spec: EntriesSpec, rounding: float) -> float:
