@@ -530,7 +530,7 @@ def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
     """Compute results for checked rows, such as predictions; rows in blocks give `PartResults`."""
     if not isinstance(rows, RowBlocks):
         return function(rows)
-    # The result for no row has the shape and the dtype of all results.
+    # The result for an array without rows has the shape of a row's result, and the dtype.
     empty = function(np.empty((0, rows.shape[1]), rows.dtype))
     of_block = partial(_map_block, function=function, dtype=empty.dtype)
     return PartResults(rows, of_block, (rows.shape[0], *empty.shape[1:]), empty.dtype)

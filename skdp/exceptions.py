@@ -253,7 +253,7 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
 
 
 def warning_filters() -> Any:
-    """Return the list of filters of warnings that applies here."""
+    """Return the list of filters of warnings that Python applies to the running code."""
     # From Python 3.14 on, each context may have its own filters.
     return getattr(warnings, "_get_filters", lambda: warnings.filters)()
 

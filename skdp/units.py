@@ -120,7 +120,7 @@ class MatrixUnit(ResolvedUnit, ABC):
         return math.inf
 
     def row_errors(self, n_rows: int) -> float:
-        """Bound how far the rounding of A Z differs if a unit changes, in errors of one row."""
+        """Bound how far the rounding error of A Z moves with one unit, in errors of one row."""
         # A unit changes at most two rows of the product; no bit of other rows changes.
         return 2.0
 
@@ -440,7 +440,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     @property
     def _change(self) -> tuple[float, float, int, str]:
-        """The first arguments of all sensitivities of short rows."""
+        """The first arguments of all functions for the sensitivity of short rows."""
         return self.largest_entry, self.step, self.n_entries, self.adjacency
 
     def clipped(self, block: Any) -> Any:
@@ -547,7 +547,7 @@ class ResolvedInteraction(MatrixUnit):
         return table.multiply(weights[:, None]).tocsr() if issparse(X) else table * weights[:, None]
 
     def weighted(self, rows: Rows) -> Rows:
-        """Divide the rows, whose norms are the square roots of their sums."""
+        """Divide the rows by the square roots of their sums, which are their norms."""
         return rows.clipped(1.0, lambda norms: 1 / np.maximum(norms, np.sqrt(self.degree_floor)))
 
     def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
@@ -792,7 +792,7 @@ class ResolvedUpdate(ResolvedUnit):
 
     @property
     def step(self) -> float:
-        """Largest change of the matrix: of one cell, or by half as much of two cells each."""
+        """Largest change of the matrix: one cell changes by it, or two cells by half of it each."""
         return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
 
 

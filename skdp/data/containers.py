@@ -107,7 +107,7 @@ def with_text(
         texts = error.args if prefix is not None and type(error) is ValueError else ()
         safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
         text = next((f"{prefix}{one}" for one in safe), text)
-    # Raised outside the handler, where Python would attach the original error.
+    # Raised outside the handler: within, Python would attach the original error and its text.
     raise kind(text)
 
 
@@ -432,7 +432,7 @@ def text_of_kinds(
     """
     sentences, known = [], names_of(X)
     is_polars, is_for_frames = type(X).__module__.startswith("polars."), False
-    # A ColumnTransformer takes names that are whole numbers for positions, and no other objects.
+    # A ColumnTransformer takes whole numbers for positions of columns, and only texts for names.
     are_texts = all(type(name) is str for name in known or ())
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name in kinds if kinds[name] == kind]

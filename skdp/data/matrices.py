@@ -332,7 +332,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
 # Number of entries of a piece of a block; a piece stays in cache while its products are computed.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 8192)  # fewest and most matrices of a piece; not studied
-#: numpy calls a loop for each row, which is slow for rows of at most this many entries.
+#: numpy starts a loop for each row, which is slow for rows of at most this many entries.
 SHORT_ROW = 32  # not studied
 
 
@@ -401,7 +401,7 @@ class Design(UnitView):  # numpydoc ignore=PR02
         center = 0.0 if self.center is None else self.center.ravel()
         shape = n_times, self.n_entries
         arrays = (np.full(shape, one) for one in (center, np.ravel(self.multiplier)))
-        # One array serves all pieces, as the system clears every new array.
+        # One array serves all pieces, as the operating system takes time to clear a new array.
         return [*arrays, np.empty((length, self.n_entries))]
 
     @property
@@ -526,5 +526,5 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, separately: bool) -> A
     else:
         mapped = one_by_one(factors, symmetric) if separately else factors @ symmetric
     mapped[~np.isfinite(mapped).all(axis=1)] = 0.0
-    # Later passes need no copy of mapped factors in this memory order.
+    # In Fortran order, later passes multiply the factors without a copy.
     return np.asarray(mapped, order="F") if separately else mapped

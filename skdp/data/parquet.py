@@ -21,7 +21,7 @@ try:
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
 
-# Number of columns that are decoded at a time, as decoded columns need memory besides the part.
+# Number of columns that are decoded at a time: decoded columns take memory besides their copy.
 _COLUMNS = 16  # not studied
 # Number of rows of these columns that are copied at a time.
 _ROWS = 4096  # not studied

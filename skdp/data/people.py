@@ -25,9 +25,9 @@ MOST_USER_ROWS = 1 << 32  # not tuned
 #: Up to this number of people, floats have no rounding error in sums of halves of weights, so that
 #: counts are exact.
 MOST_PEOPLE = 1 << 52 - _BITS  # not tuned
-# Roundings besides the additions within a part: 4 in a product of two rows, which rounds the roots
-# of both weights, and the products of the roots with the rows; and 32 additions in a tree of up to
-# 2 ** 32 parts.
+# Number of roundings besides the additions within a part. A product of two rows has 4: of the roots
+# of both weights, and of the products of the roots with the rows. A tree of up to 2 ** 32 parts has
+# 32 additions.
 _MORE_ROUNDINGS = 4 + 32  # not tuned
 # Number of rows in a batch of `People.batches`.
 _BATCH = 1024  # not studied
@@ -60,11 +60,11 @@ class People:
 
     @cached_property
     def first_rows(self) -> np.ndarray:
-        """Number of the first row of each person who has rows."""
+        """Index of the first row of each person who has rows."""
         return np.unique(self.codes, return_index=True)[1]
 
     def sample(self, at_most: int) -> tuple[np.ndarray, "People"]:
-        """Choose the first row of every k-th person; return the numbers and the people of the rows.
+        """Choose the first row of every k-th person; return the indices and the people of the rows.
 
         A choice of every k-th row would depend on the number of rows of each person.
         """
@@ -207,11 +207,11 @@ def depth_of(
     are_people: bool = False,
     width: int | None = None,
 ) -> int:
-    """Bound the longest chain of additions in sums over people, or over rows as many as `shape`.
+    """Bound the longest chain of additions in sums over the rows, or people, of an X of this shape.
 
-    The bound depends on public facts only: on the shape and, if `like` is a `RowParts`, on the
-    numbers of rows of its parts. `width` is the number of columns that the length of blocks depends
-    on, by default that of `shape`; it is not for rows in parts.
+    The bound depends on public facts only: on `shape`, which has the numbers of units and features,
+    and, if `like` is a `RowParts`, on the numbers of rows of its parts. `width` is the number of
+    columns that the length of blocks depends on, by default all features.
     """
     if are_people:
         return depth_of_people(shape[1], is_sparse=is_sparse, width=width)

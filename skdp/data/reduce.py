@@ -26,8 +26,8 @@ _TASKS_A_THREAD = 4  # not studied
 _MORE_ADDITIONS = 3  # not tuned
 
 #: A kernel is a pure function of row numbers and their block. It returns an array, or values
-#: `PerRow`, or a tuple of these: a pass adds arrays, and joins values `PerRow`. No rows may make a
-#: kernel raise an error. cloudpickle must be able to pickle it, for other processes.
+#: `PerRow`, or a tuple of these: a pass adds arrays, and joins values `PerRow`. A kernel raises no
+#: error, whatever the rows are. For other processes, cloudpickle must be able to pickle it.
 Kernel = Callable[[slice, Any], Any]
 #: Makes a context that reports a pass to callbacks.
 Observer = Callable[[], AbstractContextManager[None]]
@@ -97,7 +97,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         # long as the number of its blocks plus the number of pieces of one block.
         of_piece = kernel
         kernel = on_block(lambda pieces: reduce(_add, starmap(of_piece, pieces), None))
-    # The parts of a view, and how to read them, are facts of its source.
+    # A view has the parts of its source, which also knows how to read them.
     origin, reported = getattr(source, "source", source), OBSERVER.get() or nullcontext
     if pass_over := getattr(origin, "pass_over", None):
         with without_warnings(), reported():
@@ -162,8 +162,8 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
     """Bound `sum_depth` for sources in one part, with up to `n_blocks` blocks of `longest` rows."""
-    # A leaf has as few blocks as the limit on the number of leaves permits. So fewer blocks have
-    # neither longer nor more leaves.
+    # A leaf has as few blocks as the limit on the number of leaves permits. So a sum over fewer
+    # blocks has neither longer leaves nor more than are counted here.
     length = _leaf_length(n_blocks, _largest_size(width))
     n_leaves = min(_most_leaves(_largest_size(width)), n_blocks)
     return longest + length + (n_leaves - 1).bit_length() + _MORE_ADDITIONS

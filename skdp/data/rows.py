@@ -74,7 +74,7 @@ class _BaseBlock(SampleWeighted, ABC):
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Multiply each row by a weight, which depends on its norm; NaN as norm makes it null."""
+        """Multiply rows by weights, which depend on their norms; a row of norm NaN becomes null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True

@@ -46,7 +46,7 @@ class _Setting:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Hold the setting; each request calls `start`, as other code may have undone it."""
+        """Request the setting; each request calls `start`, as other code may have undone it."""
         request = _Request()
         try:
             with self._lock:
