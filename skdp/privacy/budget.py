@@ -62,8 +62,8 @@ class InitialNoiseSums:
         self.release, self._fresh_std = release, release.noise_std or 0.0
         self.unit, self._correlation = unit, correlation
         self.counts = np.zeros(shape, dtype=np.int64)
-        # Decaying sums of earlier noise, see `PrefixNoise.step`; and the covariance of an entry of
-        # these buffers and of the sum of noise, if fresh noise has variance 1.
+        # Decaying sums of earlier noise, see `PrefixNoise.step`; and the covariance, for one entry,
+        # of these buffers and the sum of noise, in units of the variance of fresh noise.
         self._buffers = np.zeros((len(correlation.decays), *shape))
         self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False

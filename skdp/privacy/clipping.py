@@ -104,8 +104,8 @@ def binarize(values: Any) -> Any:
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
     """Keep the `n_entries` largest entries of each row, by absolute value.
 
-    Of equal entries, those whose columns have the lower `priority` stay. Which entries of a row
-    stay does not depend on other rows.
+    If entries are equally large, those whose columns have a lower `priority` stay. Which entries of
+    a row stay does not depend on other rows.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:

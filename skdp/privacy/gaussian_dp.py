@@ -93,7 +93,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     delta, epsilon = _without_tail(delta, delta_tail), min(epsilon, _LARGEST_EPSILON)
     if delta == 0 or _log_delta(_SMALLEST_MU, epsilon) > math.log(delta):
         return 0.0
-    # With a mu of the upper size, delta rounds to 1: `near` in `_log_delta` is below -50.
+    # At the upper end delta rounds to 1, as `near` in `_log_delta` is below -50.
     lower, upper = math.log(_SMALLEST_MU), math.log(2 * math.sqrt(2 * epsilon) + 200)
     log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), lower, upper)
     return math.exp(log_mu) * (1 - _SAFETY)

@@ -95,7 +95,7 @@ def _reduced(value: Any) -> Any:
     # Attributes of data frames that are not in the pickle are caches, and are left out.
     is_frame = "array" in named and not isinstance(value, np.ndarray)
     for held in (state, None if is_frame else object.__getstate__(value)):
-        # With slots, a state is a tuple of two dicts.
+        # If a class has slots, the state in its pickle is a tuple of two dicts.
         for place, part in enumerate(held if isinstance(held, tuple) else (held,)):
             if part is not None:
                 named |= part if isinstance(part, dict) else {f"state.{place}": part}
@@ -121,7 +121,7 @@ def parts_of(value: Any) -> Iterator[tuple[str, Part]]:
         name, value = todo.pop()
         form = type(value).__qualname__
         try:
-            # An object that was seen before counts as its first path: references may form a circle.
+            # References may form a circle: an object that was seen before counts as its first path.
             inside = _digest(seen[id(value)][0].encode()) if id(value) in seen else _inside(value)
         except Exception:
             inside = None
@@ -232,7 +232,7 @@ def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
 
 def _upper_bound(wrong: np.ndarray, n_tested: int, miss: float) -> np.ndarray:
     """Return the bound that an error rate exceeds with probability at most `miss`."""
-    # `isf` returns NaN if every guess is wrong.
+    # `isf` returns NaN if every guess is wrong: the bound is 1 then.
     return np.nan_to_num(beta.isf(miss, wrong + 1, n_tested - wrong), nan=1.0)
 
 

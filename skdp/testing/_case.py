@@ -35,7 +35,7 @@ def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _has_labels(values: np.ndarray) -> bool:
-    """Return whether values are labels or ids, of which it is public which ones may occur."""
+    """Return whether values are labels or ids: the set of values that may occur is then public."""
     is_whole = values.ndim == 1 and bool(np.all(values == np.round(values)))
     return values.dtype.kind != "f" or is_whole
 

@@ -164,7 +164,7 @@ def the_record_is_that_of_the_releases(case: Subject) -> None:
 def the_record_is_what_was_planned(case: Subject) -> None:
     """Plans, made without data, equal the record of the fit, line by line, at any budget."""
     for more in ({}, {"epsilon": 1.0}, {"epsilon": math.inf}):
-        # Whether there is a seed is a public fact, too.
+        # A plan may depend on whether there is a seed, which is a public fact.
         planned = case.planned(random_state=fits.current_seed(), **more)
         check_plan(planned, _recorded(case, **more)[1].spent())
 
@@ -279,7 +279,7 @@ def beside(estimator: Any) -> dict[str, Any]:
     held |= {str(one): _referents_of(value, ends) for one, value in copy_context().items()}
     for owner, one in owners.items():
         for name, value in list(vars(one).items()):
-            # Caches and registries of imported classes serve other libraries, too.
+            # Imported classes and functions are left out: other libraries fill their caches, too.
             is_imported = isinstance(value, type | FunctionType) and value.__module__ not in owners
             if name not in _CHANGED_BY_PYTHON and not is_imported:
                 held[f"{owner}.{name}"] = _referents_of(value, ends)
@@ -296,7 +296,7 @@ def _referents_of(value: Any, ends: set[int]) -> dict[int, Any]:
     todo, found = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
-        # Of a thread-local object, only the values of this thread: other threads may end any time.
+        # A thread-local object counts with its values in this thread, as other threads may end.
         referents = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
         # Audit hooks make calls of `id` slow, so that it is called once for each object.
         ids = list(map(id, referents))

@@ -125,7 +125,7 @@ def _several(fit: Fit, data: Any) -> list[np.ndarray]:
     return [fits.numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
-# In a forked process, the function that fits and the data.
+# The function that fits and the data, in a forked process.
 _TASK: list[Any] = []
 
 
@@ -149,7 +149,8 @@ def _fit_in_fork() -> list[np.ndarray]:
 # ------------------------------
 # Low bits.
 
-# Outputs count as equal if they differ by at most this many units in the last place of the largest.
+# Differences of outputs count as equal if they vary by at most this many units in the last place of
+# the largest output.
 _ROUNDING = 16  # not tuned
 # An output whose size is below this many noise stds is small: it has low bits that larger outputs
 # have lost by rounding.
@@ -238,7 +239,7 @@ def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
     """Return the exponent of the lowest bit of each number."""
     mantissas, exponents = np.frexp(numbers)
     whole = np.ldexp(mantissas, 53).astype(np.int64)
-    # Of an integer, `whole & -whole` keeps only the lowest bit.
+    # `whole & -whole` is the lowest bit of an integer.
     return exponents - 53 + np.log2(np.maximum(whole & -whole, 1)).astype(int)
 
 
