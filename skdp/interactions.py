@@ -254,7 +254,7 @@ def top_items(
             raise ValueError("candidates must be items of history.items; at least one is not.")
     best_of_users = {}
     for batch in batches_of(len(users), n_items):
-        with without_warnings():  # about names, which were compared above
+        with without_warnings():  # about missing names: names were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):
             # A user without items has no scores, and gets the most popular items. For a table of 0

@@ -45,7 +45,8 @@ def subspace_distance(components: Any, reference: Any) -> float:
     basis, other = (
         orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
     )
-    # The sine is the norm of the part outside the span. 1 minus a squared cosine would cancel.
+    # The sine is the norm of the part outside the span. Digits would cancel in 1 minus
+    # a squared cosine.
     return float(np.clip(np.linalg.norm(other - basis @ (basis.T @ other), 2), 0.0, 1.0))
 
 
@@ -174,7 +175,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
     values = []
     for gains, scores in _rankings(y_true, y_score, k, seen, "ndcg_at_k"):
         ranks = np.where(scores > -np.inf, rankdata(scores, "dense", axis=1), -1)
-        # Items of no gain are appended, ahead of items that are not ranked: these earn nothing.
+        # Items that are not ranked earn nothing: appended items of gain 0 come before them.
         n_first = min(k, gains.shape[1])
         zeros = np.zeros((len(gains), n_first))
         mean = ndcg_score(np.hstack([gains, zeros]), np.hstack([ranks, zeros]), k=n_first)

@@ -326,7 +326,7 @@ class _Fits(NamedTuple):
         """
         number, found = len(prefix.fitted), dict[int, tuple[Any, ...]]()
         candidates = self.search.candidates
-        # Candidates with one prefix have equally many steps.
+        # All candidates that share these fitted steps have the same number of steps.
         if number == len(candidates[members[0]].keys):
             return dict.fromkeys(members, prefix.fitted)
         for group in _grouped(members, lambda j: candidates[j].keys[number].fit):
@@ -384,7 +384,7 @@ def fit_from_releases(
     for other in others:
         for name in set(_run.FEATURE_ATTRIBUTES) & vars(first).keys():
             setattr(other, name, getattr(first, name))
-        # n_components is the only free parameter in a spec.
+        # Of all free parameters, only n_components is a field of a spec.
         own_spec = replace(spec, n_components=as_python(other.n_components))
         own_result = result.for_rank(own_spec.n_components)
         other._warnings_given = other._keep(own_spec, own_result, budget)

@@ -36,7 +36,7 @@ from skdp.privacy.noise import may_be_guessed
 from skdp.privacy.releases import as_html
 
 # ------------------------------
-# What estimators of scikit-learn reveal that have parts, or that learn nothing.
+# What estimators of scikit-learn may reveal although they learn nothing, or only contain others.
 
 # Texts of the report.
 _DENSITY = "may have learned from the data how dense its output is: pass sparse_threshold=0"
@@ -466,7 +466,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         which = {
-            # The guarantee itself names a seed that may be guessed.
+            # A seed that may be guessed is a part of the guarantee in words already.
             "no guarantee against anyone who can guess random_state of ": lambda step: (
                 step.seeded and not any(record.guessable for record in step.records)
             ),
@@ -674,7 +674,7 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
             # The transformer of a target has no private twin.
             if step.note == _LEARNED and not step.path.endswith("transformer"):
                 twins[rules.TWINS.get(step.class_name, "")] = None
-    # Other advice than a class is no identifier.
+    # Only names of classes are identifiers; other advice is left out.
     use = joined([*filter(str.isidentifier, twins)])
     texts = {_LEARNED: f"{_LEARNED}: use {use} in make_dp_pipeline"} if use else {}
     return [f"{', '.join(labels)} {texts.get(note, note)}" for note, labels in by_note.items()]

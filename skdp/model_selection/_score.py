@@ -22,13 +22,7 @@ from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linalg.norms import with_data
-from skdp.linear_model._supervised import (
-    check_kind,
-    checked_labels,
-    checked_responses,
-    given_classes,
-    known_codes,
-)
+from skdp.linear_model import _supervised as supervised
 from skdp.model_selection import _levels as levels
 from skdp.pipeline._public_rows import quietly
 from skdp.pipeline._public_steps import check_inverse, of_people, transformed
@@ -101,7 +95,7 @@ def plan_counts(
     if of_scores:
         middle = cost.search("middle of scores", _PLACE_SHARE, _SIGNED_GRID)
         spread = cost.search("spread of scores", _PLACE_SHARE, SCALE_GRID)
-        of_order = _ORDER_SHARES[len(sizes) > 1]  # alone, or beside outcomes
+        of_order = _ORDER_SHARES[len(sizes) > 1]  # larger without counts of outcomes
         order = cost.release("order of scores", "gaussian", of_order, sensitivity.count, {})
         share -= 2 * _PLACE_SHARE + of_order
     change, known = sensitivity.histograms, {"n_columns": len(sizes), "adjacency": adjacency}
@@ -206,13 +200,13 @@ _LEAST_PROBABILITY = np.finfo(np.float64).eps  # not tuned
 
 
 def _errors(size: Callable[[Any], Any], steps: Steps, X: Any, y: Any) -> np.ndarray:
-    responses = checked_responses(y)
+    responses = supervised.checked_responses(y)
     return np.asarray(size(_results("predict", steps, X, responses.shape) - responses))
 
 
 def _zero_one_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
     codes, classes = _codes(steps, y)
-    return known_codes(_results("predict", steps, X, codes.shape), classes) != codes
+    return supervised.known_codes(_results("predict", steps, X, codes.shape), classes) != codes
 
 
 def _log_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
@@ -236,7 +230,7 @@ def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray
 def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the index of each label among the public classes, -1 for others; and the classes."""
     classes = np.asarray(steps[-1][1].classes_)
-    return known_codes(checked_labels(y), classes), classes
+    return supervised.known_codes(supervised.checked_labels(y), classes), classes
 
 
 def _negative_log_likelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
@@ -311,7 +305,7 @@ def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
 def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:
     """Return each pair of label and prediction as one number; unknown labels count as wrong."""
     codes, classes = _codes(steps, y)
-    predicted = known_codes(_results("predict", steps, X, codes.shape), classes)
+    predicted = supervised.known_codes(_results("predict", steps, X, codes.shape), classes)
     predicted = np.where(predicted < 0, (codes + 1) % len(classes), predicted)
     codes = np.where(codes < 0, (predicted + 1) % len(classes), codes)
     return np.asarray(codes * len(classes) + predicted)
@@ -399,7 +393,7 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
 
 def classes_for(scoring: str, last: Any) -> Any:
     """Return the public classes; refuse classes with which a score cannot be computed."""
-    classes = last.classes_ if hasattr(last, "classes_") else given_classes(last.classes)
+    classes = last.classes_ if hasattr(last, "classes_") else supervised.given_classes(last.classes)
     if SCORES[scoring].of_two and len(classes) != 2:
         raise ValueError(f"scoring={scoring!r} needs 2 classes, got {len(classes)}: pass another.")
     return classes
@@ -413,7 +407,9 @@ def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
         return
     checks.redact_errors(check_consistent_length)(X, y)
     if _takes_responses(scoring):
-        (checked_labels if SCORES[scoring].of_classes else checked_responses)(y)
+        is_label = SCORES[scoring].of_classes
+        check = supervised.checked_labels if is_label else supervised.checked_responses
+        check(y)
 
 
 def _takes_responses(scoring: str) -> bool:
@@ -635,7 +631,7 @@ def private_score(
         checks.check_features(X, estimator)
     check_responses(X, y, names[0], type(estimator).__name__)
     if SCORES[names[0]].of_classes:
-        check_kind(checked_labels(y), fitted_steps(estimator)[-1][1].classes_)
+        supervised.check_kind(supervised.checked_labels(y), fitted_steps(estimator)[-1][1].classes_)
     given["unit"] = "user" if users is not None else "row" if y is None else "record"
     people = people_of(users, X, given["unit"])
     if is_list or SCORES[names[0]].of_counts:

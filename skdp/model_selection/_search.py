@@ -124,7 +124,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         if isinstance(self.estimator, SharedBudget):
             for flaw in set_by_the_whole(self.estimator):
                 raise ValueError(f"estimator: {flaw}")
-        # The steps of a Pipeline share the budget in proportion to theirs; it has none itself.
+        # A Pipeline has no budget: its steps share that of the search in proportion to their own.
         for name in sorted(own_budget(self.estimator).keys() - own_budget(self).keys()):
             warn_of_privacy(
                 f"{name}={getattr(self.estimator, name):g} of the estimator is not used: all fits "

@@ -23,18 +23,8 @@ from skdp.data.people import People
 from skdp.data.rows import checked_digest
 from skdp.exceptions import shown
 from skdp.linear_model import DPPersonalizedRegressor
+from skdp.linear_model import _supervised as supervised
 from skdp.linear_model._logistic_regression import PrivateClassifier
-from skdp.linear_model._supervised import (
-    PublishedLabels,
-    as_numbers,
-    as_numbers_or_nan,
-    checked_responses,
-    classes_in,
-    classes_or_codes,
-    given_classes,
-    known_codes,
-    labels_in,
-)
 from skdp.pipeline import _public_steps as public_steps
 from skdp.pipeline import _rules as rules
 from skdp.pipeline._public_rows import TWICE, attempt, columns_of
@@ -116,7 +106,7 @@ def _step_of_part(name: str, part: str, estimator: Any, columns: Any) -> Step:
 
 
 def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
-    """Return the rows that a step gets; for a part of a ColumnTransformer, its mapped columns."""
+    """Return the rows of a step's fit; for a part of a ColumnTransformer, its mapped columns."""
     rows = columns_of(rows, step.columns)
     if step.before is None:
         return rows
@@ -129,7 +119,7 @@ def with_listed_bounds(steps: Sequence[Step], X: Any) -> list[Step]:
     """Turn bounds by column names into lists, for steps whose rows are arrays without names."""
     changed, names = list[Step](), feature_names(X)
     for number, step in enumerate(steps):
-        own_names = names  # of the columns that this step gets; None if they are not known
+        own_names = names  # of the columns of this step's rows; None if unknown
         if step.before is not None:
             keeps_names = all(rules.keeps_columns(one) for _, one in step.before.steps)
             own_names = feature_names(columns_of(X, step.columns)) if keeps_names else None
@@ -165,21 +155,22 @@ def adjacency_of(steps: Sequence[Step]) -> str:
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
-    """Refuse responses that the last step would refuse; a classifier checks labels itself."""
-    supervised = _supervised(steps)
-    takes_numbers = not all(map(is_classifier, supervised))
+    """Refuse responses that the last step would refuse; `with_classes` has checked labels."""
+    learners = _learners(steps)
+    takes_numbers = not all(map(is_classifier, learners))
     if isinstance(X, RowParts):
-        if supervised or y is not None:
-            named = supervised or [step.estimator for step in steps if step.is_private]
+        if learners or y is not None:
+            named = learners or [step.estimator for step in steps if step.is_private]
             targets = targets_of(X, y, type(named[0]).__name__)
             if takes_numbers:
-                checked_digest(targets.mapped(as_numbers), None, is_seeded=False, name="y")
+                numbers = targets.mapped(supervised.as_numbers)
+                checked_digest(numbers, None, is_seeded=False, name="y")
     elif y is not None:
         redact_errors(check_consistent_length)(X, y)
         if takes_numbers:
-            checked_responses(y)
-    elif supervised:
-        check_given(y, type(supervised[0]).__name__)
+            supervised.checked_responses(y)
+    elif learners:
+        check_given(y, type(learners[0]).__name__)
 
 
 def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any, Any]:
@@ -203,7 +194,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
         with_text(flaw, partial(checked_digest, X.y, None, is_seeded=False, name="y"))
         return X, None
     # Bad responses are refused here, as the function might raise an error that shows them.
-    responses = checked_responses(y)[:, np.newaxis]
+    responses = supervised.checked_responses(y)[:, np.newaxis]
     made = public_steps.of_people(function, people, responses)[:, 0]
     if not np.isfinite(_transformed_responses(transformer, responses)).all():
         raise ValueError(flaw)
@@ -212,7 +203,7 @@ def with_target(step: Step, X: Any, y: Any, people: People | None) -> tuple[Any,
 
 def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarray:
     """Apply a public function to responses; NaN if it fails, or makes several numbers of each."""
-    numbers = as_numbers_or_nan(responses.ravel())[:, np.newaxis]
+    numbers = supervised.as_numbers_or_nan(responses.ravel())[:, np.newaxis]
     made = np.asarray(attempt(transformer.transform, numbers))
     fits = made.shape == numbers.shape and made.dtype.kind in "biuf"
     return made[:, 0].astype(np.float64) if fits else np.full(len(numbers), np.nan)
@@ -220,11 +211,11 @@ def _transformed_responses(transformer: Any, responses: np.ndarray) -> np.ndarra
 
 def transformer_of(target: Any) -> Any:
     """Return the functions of a TransformedTargetRegressor as a transformer, fitted to ones."""
-    functions = {"func": target.func, "inverse_func": target.inverse_func, "validate": True}
-    return FunctionTransformer(**functions, check_inverse=False).fit(np.ones((2, 1)))
+    made = FunctionTransformer(target.func, target.inverse_func, validate=True, check_inverse=False)
+    return made.fit(np.ones((2, 1)))
 
 
-def _supervised(steps: Sequence[Step]) -> list[Any]:
+def _learners(steps: Sequence[Step]) -> list[Any]:
     """Return the private steps that need responses or labels."""
     private = [step.estimator for step in steps if step.is_private]
     return [one for one in private if get_tags(one).target_tags.required]
@@ -233,20 +224,19 @@ def _supervised(steps: Sequence[Step]) -> list[Any]:
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
     """Replace values that a step might refuse, as no step may refuse a row after a release.
 
-    These are numbers that are not finite, and labels that are none of the classes.
+    Such values are numbers that are not finite, and labels that are none of the classes.
     """
-    made = mapped_blocks(rows, finite)
-    supervised = _supervised(steps)
-    if supervised and isinstance(made, RowParts) and made.y is not None:
-        last = supervised[-1]
-        classes = given_classes(last.classes) if is_classifier(last) else None
+    made, learners = mapped_blocks(rows, finite), _learners(steps)
+    if learners and isinstance(made, RowParts) and made.y is not None:
+        last = learners[-1]
+        classes = supervised.given_classes(last.classes) if is_classifier(last) else None
 
         def _known(targets: np.ndarray) -> np.ndarray:
             if classes is None:
-                return np.asarray(finite(as_numbers_or_nan(targets)))
-            # A label that is no class becomes the first class.
-            own = classes_or_codes(classes, targets)
-            return np.asarray(own[np.maximum(known_codes(targets, own), 0)])
+                return np.asarray(finite(supervised.as_numbers_or_nan(targets)))
+            # As no step may refuse a row here, other labels become the first class.
+            own = supervised.classes_or_codes(classes, targets)
+            return np.asarray(own[np.maximum(supervised.known_codes(targets, own), 0)])
 
         made.y = made.y.mapped(_known)
     return made
@@ -265,7 +255,7 @@ def _refusals(
             "set_output(transform='default') of it."
         )
     if step.is_private and isinstance(whole, rules.SharedBudget):
-        # All steps share the budget of the whole.
+        # The steps of a DPPipeline have no budgets of their own.
         for parameter, default in own_budget(step.estimator).items():
             part = f" For another part of it, pass shares={{{step.name!r}: ...}}, from 0 to 1."
             yield (
@@ -312,17 +302,18 @@ def own_budget(estimator: Any) -> dict[str, Any]:
 
 
 def with_classes(steps: Sequence[Step], y: Any) -> tuple[list[Step], list[str]]:
-    """Set the labels of all rows as `classes` of private classifiers that have none.
+    """Refuse bad labels; set the labels of all rows as `classes` of classifiers that have none.
 
     Return all steps, and the names of the changed ones, whose classes become public.
     """
     changed, names = list[Step](), list[str]()
     for step in steps:
-        given = step.estimator.classes if isinstance(step.estimator, PrivateClassifier) else ()
-        if given is None and y is not None:
-            classes = PublishedLabels(classes_in(labels_in(y)).tolist())
-            step = step._replace(estimator=clone(step.estimator).set_params(classes=classes))
-            names.append(step.name)
+        if isinstance(step.estimator, PrivateClassifier) and y is not None:
+            classes, _ = step.estimator._classes_and_codes(y)
+            if step.estimator.classes is None:
+                labels = supervised.PublishedLabels(classes.tolist())
+                step = step._replace(estimator=clone(step.estimator).set_params(classes=labels))
+                names.append(step.name)
         changed.append(step)
     return changed, names
 
@@ -375,7 +366,7 @@ def unit_of(step: Any) -> tuple[str, bool]:
         plan = step.plan(_SOME_ROWS, _SOME_FEATURES)
         return plan.unit, plan.enforced
     if isinstance(given, Unit):
-        # At an infinite epsilon, infinite bounds are accepted, too; the unit is the same.
+        # The unit does not depend on epsilon, and with an infinite one it may have any bounds.
         unit = given.resolve(step.adjacency, math.inf)
         return unit.name, unit.is_enforced
     return str(given), True

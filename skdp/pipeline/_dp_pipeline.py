@@ -224,7 +224,7 @@ class DPPipeline(
             spent = runs.record_of(whole, records)
             self._keep(runs.with_one_record(run, prefix.fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
-                # A public first step may not have set the feature names.
+                # A public first step was fitted to arrays, which have no feature names.
                 checks.check_features(X, self, reset=True)
         return warnings
 
@@ -256,7 +256,7 @@ class DPPipeline(
             If `fit` would refuse a parameter or a step, or `like` has another number of features.
         """
         self._validate_params()
-        # Steps that split texts, and ColumnTransformers, take no stand-ins for numbers.
+        # Without a like, X stands for numbers, which vectorizers and ColumnTransformers may refuse.
         need_like = any(is_columns(one) or hasattr(one, "build_analyzer") for _, one in self.steps)
         advice = _LIKE if like is None and need_like else ""
         n_samples, n_features, like = _estimator.planned_size(
@@ -370,7 +370,7 @@ class DPPipeline(
         self._fitted()
         rows = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
         made = super()._applied(name, rows, *more)
-        if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index
+        if hasattr(made, "iloc") and hasattr(X, "iloc"):  # lost in arrays between steps
             made.index = X.index
         return made
 

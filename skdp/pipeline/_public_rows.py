@@ -54,7 +54,7 @@ def shape_of(rows: Any) -> tuple[int, ...]:
 def are_single(rows: Any) -> bool:
     """Return whether each row is a single object, such as a text, instead of a vector.
 
-    Objects of any type count, as all texts may be missing.
+    A one-dimensional array of objects counts as texts, as all of them may be missing.
     """
     dtype = getattr(rows, "dtype", None)
     is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _KINDS_OF_NUMBERS

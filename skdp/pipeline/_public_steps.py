@@ -292,7 +292,7 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
     if not of_public and public_rows.have_gaps(rows).any():
         return f"Input X contains NaN or infinity, which {what} refuses."
     text, leaves = public_rows.message_of(what, error), _leaves(step)
-    if not text.endswith("it refuses."):  # an unknown category
+    if not text.endswith("it refuses."):  # the text is about an unknown category
         return text
     # Which columns hold texts is public, but not which have missing values.
     named = [one for one, kind in containers.types_of(rows) if kind]
@@ -430,7 +430,7 @@ def with_ends(step: Any, end_of: Callable[[str, Any], Any]) -> Any:
 
 
 def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
-    """Refuse rows with categories that a public step does not know; otherwise return its result.
+    """Refuse rows with categories that a public step does not know; return what it makes of others.
 
     The refusal comes before anything is charged, and names no category. Only here encoders obey
     `handle_unknown="error"`. In the fit they accept all rows (`rules.lenient`).
@@ -577,13 +577,12 @@ def _explained(
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
-    """Fit a ColumnTransformer whose private parts have been fitted before."""
-    ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
-    frozen = with_ends(step, lambda part, _: FrozenEstimator(ends[part]))
+    """Fit a ColumnTransformer whose private parts have been fitted before; `parts` has them."""
+    frozen = with_ends(step, lambda part, _: FrozenEstimator(parts[part]))
     whole = fitted_to_nothing(name, frozen, rows)
     whole.transformers = clone(step).transformers
     whole.transformers_ = [
-        (part, rules.ending_with(fitted, ends[part]) if part in ends else fitted, columns)
+        (part, rules.ending_with(fitted, parts[part]) if part in parts else fitted, columns)
         for part, fitted, columns in whole.transformers_
     ]
     return whole

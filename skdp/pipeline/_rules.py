@@ -146,7 +146,7 @@ def private_steps(estimator: Any) -> dict[str, Any]:
     if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
         return {}
     parameters = estimator.get_params(deep=True)
-    # Estimators inside a frozen one are not fitted; those inside a pipeline share its budget.
+    # Estimators inside a frozen one are not fitted; those in a DPPipeline share its budget.
     skipped = tuple(
         f"{name}__"
         for name, value in parameters.items()

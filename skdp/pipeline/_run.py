@@ -24,7 +24,6 @@ from skdp.data.people import People, ids_in_memory, people_of
 from skdp.data.sources import holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import warn_of_privacy
-from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model.logistic.fit import HIDDEN_VARIATION, LABELS_BECOME_PUBLIC
 from skdp.pipeline import _composition as composition
 from skdp.pipeline import _public_steps as public_steps
@@ -55,7 +54,6 @@ class Run:
     steps: Sequence[Step]
     X: Any
     y: Any
-    targets: Any  # y, or the y of X in parts, before its transformation
     seed: int | None  # from which the seeds of all fits are derived
     classes_from_y: Sequence[str]  # names of the steps that take the labels of y as classes
     people: People | None  # the owner of each row, if whole users are protected
@@ -164,7 +162,6 @@ def prepare(
         steps=steps,
         X=X,
         y=y,
-        targets=targets,
         seed=seed,
         classes_from_y=classes_from_y,
         people=people,
@@ -198,9 +195,7 @@ class StepFacts:
     # for the most columns, and `follows` names the release; otherwise `follows` is "".
     spec: Any = None
     follows: str = ""
-    # If the step has validated its rows: the rows, and the data that the validation returned.
-    rows: Any = None
-    data: Any = None
+    data: Any = None  # of a step that has validated its rows: what the validation returned
     # Otherwise the arguments of `_spec_of_size`: numbers of rows and of columns, and public rows.
     size: tuple[int, int, Any] | None = None
 
@@ -244,8 +239,6 @@ def step_facts(
         if step.is_private:
             one = known.estimator = with_cost(run, number, shares, step.name)
             one._validate_params()
-            if not run.is_plan_only and isinstance(one, PrivateClassifier):
-                one._classes_and_codes(run.targets)
             if like is None:
                 raise ValueError(
                     f"Step {step.name!r} follows {run.steps[number - 1].name!r}, which does not "
@@ -258,7 +251,7 @@ def step_facts(
                 if not run.is_plan_only:
                     spec, data = run.validate(one, rows)
                     if keeps_data:
-                        known.spec, known.rows, known.data = spec, rows, data
+                        known.spec, known.data = spec, data
                 is_behind = step.columns is None
             known.follows = released
             if known.data is None and (n_columns := _width_of(rows)) is not None:
@@ -307,15 +300,17 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
     if like is None or rules.is_passed_through(configured):
         return like
     width, dtype = _width_of(like) or 0, float_dtype(like)
-    if isinstance(configured, DPStandardScaler):
-        some = np.ones((3, width), dtype)
-        return csr_array(some) if holds_sparse(like) else some
-    if isinstance(configured, PlannedEstimator) and not hasattr(configured, "n_components"):
-        return np.ones((3, width), dtype) if rules.keeps_columns(configured) else None
     if step.is_private:
         n_components = n_components_of(configured)
+        if rules.keeps_columns(configured):
+            n_components = width
+        elif not hasattr(configured, "n_components"):
+            return None
         most = n_components if isinstance(n_components, int) else min(n_rows, width)
-        return np.ones((3, most), dtype)
+        made = np.ones((3, most), dtype)
+        # Of private steps, only a scaler returns sparse rows.
+        is_sparse = isinstance(configured, DPStandardScaler) and holds_sparse(like)
+        return csr_array(made) if is_sparse else made
     # A release may leave a single column, which the step has to accept, too.
     for n_columns in [1, width] if released else [width]:
         made = public_steps.made_of_extremes(
@@ -358,7 +353,7 @@ def warnings_of(run: Run, shares: Shares, facts: Sequence[StepFacts]) -> list[st
 
 
 def without_false_alarms(fitted: Sequence[Any]) -> None:
-    """Remove warnings of hidden columns if the last step is sure of a small error.
+    """Remove warnings of columns that noise hides, if released losses show that the model is good.
 
     Without a scaler, warnings of a classifier stay, as the units of the columns matter.
     """
@@ -380,8 +375,9 @@ def fit_public(run: Run, prefix: Prefix) -> Any:
     step = run.steps[len(prefix.fitted)]
     if not rules.is_columns(step.estimator):
         return public_steps.fitted_to_nothing(step.name, step.estimator, prefix.rows)
-    paths = [one.name.partition("__")[2] for one in run.steps]
-    parts = dict(zip(paths, prefix.fitted, strict=False))
+    before = zip(run.steps, prefix.fitted, strict=False)
+    # Steps with columns are parts, named as in "columns__part" or "columns__part__scaler".
+    parts = {one.name.split("__")[1]: fitted for one, fitted in before if one.columns is not None}
     return public_steps.fitted_columns(step.name, step.estimator, parts, prefix.rows)
 
 
@@ -403,19 +399,17 @@ def fit_private(
     number, one = len(prefix.fitted), known.estimator
     one._part = one._part._replace(charge=charge)
     corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
-    with _estimator.fitted_within(one, label):
-        rows, data, spec = known.rows, known.data, known.spec
-        known.rows = known.data = None  # frees the memory for later steps
-        if data is None:
+    with _estimator.fitted_within(one, label), _estimator.restored_on_error(one):
+        if known.data is None:
             rows = composition.rows_of_step(run.steps[number], prefix.rows, run.people)
-        with _estimator.restored_on_error(one):
-            if data is None:
-                spec, data = run.validate(one, rows)
-            plan = known.plan if spec is known.spec else None
-            spec, result, budget = one._release(spec, data, lambda *_: None, plan)
-            if corrects_scales:
-                result = result.of_correlations(spec.n_components, spec.shape[0])
-            one._warnings_given = one._keep(spec, result, budget)
+            (spec, data), plan = run.validate(one, rows), None
+        else:
+            spec, data, plan = known.spec, known.data, known.plan
+            known.data = None  # frees the memory for later steps
+        spec, result, budget = one._release(spec, data, lambda *_: None, plan)
+        if corrects_scales:
+            result = result.of_correlations(spec.n_components, spec.shape[0])
+        one._warnings_given = one._keep(spec, result, budget)
     return spec, result, budget, result.scales if corrects_scales else None
 
 
@@ -455,9 +449,9 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
     if isinstance(rows, RowBlocks):
         is_private = step.is_private or (is_columns and rules.private_parts(step.estimator))
         return composition.as_checked(rows, run.steps) if is_private else rows
-    # Public parts of a ColumnTransformer have made all rows finite.
     if not is_columns:
         return rows
+    # Rows with gaps are left only if the next step accepts NaN; all others may have overflows.
     takes_nan = not issparse(rows) and _leaves_nan(run.steps, number)
     return np.where(np.isnan(rows), rows, finite(rows)) if takes_nan else finite(rows)
 
@@ -562,7 +556,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         return whole, lambda _: self.ledger.charge(whole, what=name)
 
     def _set_features(self, model: Any) -> None:
-        # The first step that is fitted has the features of X: steps before it change no columns.
+        # The first step that is fitted gets the columns of X: steps like "passthrough" keep them.
         fitted = (one for _, one in getattr(model, "steps", ()) if hasattr(one, "fit"))
         first = next(fitted, model)
         for name in FEATURE_ATTRIBUTES:

@@ -13,7 +13,7 @@ from skdp.privacy.plan import PrivacyCost
 
 
 class Step(NamedTuple):
-    """A step of a pipeline, or the only step, without a name, of any other estimator."""
+    """A step of a pipeline; any other estimator is one step without a name."""
 
     name: str
     estimator: Any
