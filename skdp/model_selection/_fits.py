@@ -15,8 +15,8 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._spec import RowsSpec
 from skdp.exceptions import shortened
 from skdp.pipeline import _run
+from skdp.pipeline._composition import Shares, Step, shares_of
 from skdp.pipeline._rules import is_passed_through
-from skdp.pipeline._shares import Shares, Step, shares_of
 from skdp.privacy import PrivacySpent
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python

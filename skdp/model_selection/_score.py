@@ -23,15 +23,72 @@ from skdp.data.sources import digests
 from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linalg.norms import with_data
 from skdp.linear_model import _supervised as supervised
-from skdp.model_selection import _levels as levels
 from skdp.pipeline._public_rows import quietly
 from skdp.pipeline._public_steps import check_inverse, of_people, transformed
 from skdp.pipeline._rules import Steps, fitted_steps
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.releases import SCALE_GRID
+from skdp.privacy.releases import SCALE_GRID, Search
 from skdp.privacy.sensitivity import ADJACENCIES
+
+# ------------------------------
+# Private clip levels of losses, rounding of clipped values, and what clipping cuts off.
+
+#: Advice if a clip level is at an end of the public grid. It says "if", as losses that are nearly
+#: equal have a small level although nothing is wrong.
+OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
+
+
+def plan_level(cost: PrivacyCost, name: str, share: float) -> tuple[Search, float]:
+    """Plan the search for a clip level of losses; return it and the share left."""
+    return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
+
+
+# Values are rounded to multiples of this fraction of the clip level. Sums of multiples are exact:
+# a row changes a sum by its own value, and not by the rounding of other values.
+_STEP = 2.0**-20  # not tuned
+# With few values, the clip level is a lower quantile, down to this one.
+LEAST_QUANTILE = 0.5  # not studied
+
+
+def release_level(
+    search: Search, values: np.ndarray, budget: PrivacyBudget, *, most: float
+) -> float:
+    """Release the `most` quantile of values as a clip level; with few values, a lower quantile."""
+    q = max(LEAST_QUANTILE, search.highest_quantile(len(values), most=most))
+    return budget.quantile(search, values, q=q)
+
+
+def in_steps(values: np.ndarray) -> np.ndarray:
+    """Round values in [-1, 1] to multiples of a power of two, which have exact sums.
+
+    The limits of clipping are such multiples, so rounding does not increase the sensitivity.
+    """
+    return np.asarray(np.rint(values / _STEP) * _STEP)
+
+
+# The tail of losses is assumed to be exponential. Its rate follows from two counts: of losses above
+# the clip level, and above a lower point. The lower point is the highest one above which there are
+# at least this many times as many losses.
+_LEAST_RATIO = 2.0  # benchmarks/search/clipped.md
+
+
+def mean_beyond(level: float, counted: Mapping[float, float], n_values: int) -> float:
+    """Estimate the mean excess of values above a level.
+
+    `counted` has noisy numbers of values up to some points, by point.
+    """
+    points, n_up_to = np.array(sorted(counted.items())).T
+    n_above = n_values - n_up_to
+    n_above_level = float(np.interp(level, points, n_above))
+    below = np.flatnonzero((points < level) & (n_above >= _LEAST_RATIO * n_above_level))
+    if n_above_level <= 0 or not len(below):
+        return 0.0
+    last = below[-1]
+    rate_times_distance = math.log(float(n_above[last]) / n_above_level)
+    return n_above_level * (level - float(points[last])) / rate_times_distance / n_values
+
 
 # ------------------------------
 # Scores of a model from counts, in tables: true classes are rows, and predicted ones columns.
@@ -114,7 +171,7 @@ def binned(
     scores, is_second = judged.T
     of_units = scores if people is None else people.means(scores)
     middle = budget.quantile(plan.middle, of_units, q=0.5)
-    spread = levels.release_level(plan.spread, np.abs(of_units - middle), budget, most=_SPREAD)
+    spread = release_level(plan.spread, np.abs(of_units - middle), budget, most=_SPREAD)
     steps = np.sinh(_WIDENING * np.linspace(-1, 1, N_BINS - 1)) / np.sinh(_WIDENING / 2)
     edges = middle + spread * steps
     return is_second * N_BINS + np.searchsorted(edges, scores, side="right"), edges
@@ -142,16 +199,16 @@ def release_area(
     """
     scores, is_second = judged[:, 0], judged[:, 1] == 1
     sizes, counts = np.maximum(counts.sum(axis=1), 1.0), np.maximum(counts, 0.0)
-    rough = float(levels.in_steps(np.asarray(area(counts))))
+    rough = float(in_steps(np.asarray(area(counts))))
     below = []  # for each class, the fraction of its counted scores below the score of each row
     for of_class in counts:
         parts = of_class / max(of_class.sum(), 1.0)
         ends = {"left": parts[0] / 2, "right": 1 - parts[-1] / 2}
         fraction = np.interp(scores, edges, np.cumsum(parts)[:-1], **ends)
-        below.append(levels.in_steps(np.clip(np.nan_to_num(fraction), 0.0, 1.0)))
+        below.append(in_steps(np.clip(np.nan_to_num(fraction), 0.0, 1.0)))
     excess = np.where(is_second, below[0], 1 - below[1]) - rough
     added = excess * np.where(is_second, sizes.min() / sizes[1], sizes.min() / sizes[0])
-    added = levels.in_steps(added if people is None else people.means(added))
+    added = in_steps(added if people is None else people.means(added))
     noisy, std = budget.release(release, added.sum())
     std_of_products = std_of(_pairs, np.zeros_like(counts), std_of_counts) / sizes.prod()
     std = math.hypot(std / sizes.min(), std_of_products)
@@ -249,8 +306,8 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
         results = np.asarray(apply(rows))
     else:
         blocks = rows if isinstance(rows, RowBlocks) else [rows]
-        made = [np.asarray(apply(_acceptable(block, last))) for block in blocks]
-        results = made[0] if len(made) == 1 else np.concatenate(made)
+        acceptable = (_acceptable(block, last) for block in blocks)
+        results = np.concatenate([np.atleast_1d(apply(block)) for block in acceptable])
     if results.shape != (shape or results.shape[:1]):
         # The shape of the results may depend on rows, so the error does not show it.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")
@@ -447,11 +504,7 @@ _QUANTILE, _USUAL_QUANTILE = 0.999, 0.95  # benchmarks/search/clipped.md
 _MOST_LOST, _FAR = 0.1, 2.0  # benchmarks/search/clipped.md
 _TOO_GOOD = "The score looks better than it is, by more than its std"
 #: Constraints on the parameters of functions that make releases of private rows.
-CONSTRAINTS: dict[str, Any] = {
-    **checks.BUDGET,
-    **checks.SEED,
-    "adjacency": [StrOptions(set(ADJACENCIES))],
-}
+CONSTRAINTS = {**checks.BUDGET, **checks.SEED, "adjacency": [StrOptions(set(ADJACENCIES))]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -651,7 +704,7 @@ def _score_of_losses(
     score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
     n_units, level, search, left = len(losses), 1.0, None, 1.0
     if not score.is_bounded:
-        search, left = levels.plan_level(cost, "level of losses", _LEVEL_SHARE)
+        search, left = plan_level(cost, "level of losses", _LEVEL_SHARE)
     # Divided by the level, a loss is in [0, 1] or, if it has a sign, in [-1, 1].
     change, least = sensitivity.count, 0.0
     if score.is_signed:
@@ -662,7 +715,7 @@ def _score_of_losses(
     if search is not None:
         counted = "rows" if people is None else "users"
         quantile = search.highest_quantile(n_units, most=_QUANTILE)
-        clipped = f"about {1 - quantile:.0%} of" if quantile > levels.LEAST_QUANTILE else "half of"
+        clipped = f"about {1 - quantile:.0%} of" if quantile > LEAST_QUANTILE else "half of"
         if quantile < _USUAL_QUANTILE:
             warn_of_privacy(
                 f"{_TOO_GOOD}: {clipped} the losses are clipped, as {n_units} {counted} are few at "
@@ -670,12 +723,12 @@ def _score_of_losses(
             )
     budget = opened("private_score", plan, losses, people, given)
     if search is not None:
-        level = levels.release_level(search, np.abs(losses), budget, most=_QUANTILE)
-    total = levels.in_steps(np.clip(losses / level, least, 1.0)).sum()
+        level = release_level(search, np.abs(losses), budget, most=_QUANTILE)
+    total = in_steps(np.clip(losses / level, least, 1.0)).sum()
     noisy_total, noise_std = budget.release(release, total)
     mean, std = float(noisy_total) * level / n_units, noise_std * level / n_units
     if search is not None and not score.is_signed and quantile >= _USUAL_QUANTILE:
-        lost = levels.mean_beyond(level, budget.search_counts[search.name], n_units)
+        lost = mean_beyond(level, budget.search_counts[search.name], n_units)
         if lost > max(_MOST_LOST * mean, _FAR * std):
             budget.warnings.append(
                 f"{_TOO_GOOD}: clipping seems to take about {lost / (mean + lost):.0%} of the mean "

@@ -20,7 +20,6 @@ from skdp.data.containers import checked_container, refuse_other_order
 from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection import _fits as fits
-from skdp.model_selection import _levels as levels
 from skdp.model_selection import _score as score
 from skdp.pipeline._composition import common_unit, own_budget, steps_of
 from skdp.pipeline._rules import SharedBudget, set_by_the_whole
@@ -234,7 +233,7 @@ def plan_choice(
         return Plan(cost, parts, unit=unit, adjacency=adjacency)
     else:
         if not score.SCORES[scoring].is_bounded:
-            level, share = levels.plan_level(cost, "range of losses", _RANGE_SHARE)
+            level, share = score.plan_level(cost, "range of losses", _RANGE_SHARE)
         # Losses are divided by the clip level C, or in [0, 1] without one.
         change = partial(sensitivity.loss_range, 1.0, adjacency)
     choice = cost.release("candidate", "exponential", share, change, known, shape=(n_candidates,))
@@ -270,10 +269,10 @@ def choose(
         pairs = [misordered(scores, is_second, weights) for scores in judged[:, ::2].T]
         return budget.choose(choice, pairs)
     if search is None:
-        losses = levels.in_steps(np.clip(judged, 0.0, 1.0))
+        losses = score.in_steps(np.clip(judged, 0.0, 1.0))
     else:
         ranges = np.ptp(judged, axis=1)
-        level = levels.release_level(search, ranges, budget, most=_LEVEL_QUANTILE)
+        level = score.release_level(search, ranges, budget, most=_LEVEL_QUANTILE)
         losses = centered_losses(judged, level)
     return budget.choose(choice, losses.sum(axis=0))
 
@@ -284,7 +283,7 @@ def centered_losses(losses: np.ndarray, level: float) -> np.ndarray:
     The result is in units of `level`.
     """
     around = losses - np.median(losses, axis=1, keepdims=True)
-    return levels.in_steps(np.clip(around / level, -0.5, 0.5))
+    return score.in_steps(np.clip(around / level, -0.5, 0.5))
 
 
 def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:

@@ -19,11 +19,10 @@ from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
-from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
+from skdp.pipeline._composition import Shares, adjacency_of, common_unit, shares_of, steps_of
 from skdp.pipeline._public_rows import plain_rows, quietly, shape_of, stand_ins
 from skdp.pipeline._public_steps import ONE_COLUMN, refuse_kinds_of_categories, transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
-from skdp.pipeline._shares import Shares, shares_of
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.noise import draw_seed
 from skdp.privacy.plan import AnyOf, PrivacyCost

@@ -28,8 +28,8 @@ from skdp.linear_model.logistic.fit import HIDDEN_VARIATION, LABELS_BECOME_PUBLI
 from skdp.pipeline import _composition as composition
 from skdp.pipeline import _public_steps as public_steps
 from skdp.pipeline import _rules as rules
+from skdp.pipeline._composition import Shares, Step
 from skdp.pipeline._public_rows import as_named, as_table, shape_of, stand_ins
-from skdp.pipeline._shares import Shares, Step
 from skdp.preprocessing import DPStandardScaler
 from skdp.preprocessing.scales import HIDDEN_COLUMNS
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp.model_selection import DPGridSearch, private_score
-from skdp.model_selection._levels import mean_beyond
+from skdp.model_selection._score import mean_beyond
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(300, 4))
