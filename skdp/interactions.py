@@ -124,8 +124,6 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     size = len(users), len(items)
     X = csr_array((numbers[is_listed], places), shape=size)
     counts = csr_array((np.ones(is_listed.sum()), places), shape=size)
-    X.sum_duplicates()
-    counts.sum_duplicates()
     X.data /= counts.data
     return InteractionTable(X, users, items)
 

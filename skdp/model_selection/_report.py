@@ -213,13 +213,13 @@ def report_steps(estimator: Any, path: str, visited: _Seen) -> Iterator[PrivacyS
     elif record is not None:
         _check_visited_once(id(estimator), path, visited)
         yield _private(path, estimator, record)
-        parts: Sequence[tuple[str, Any]] | None = None
+        parts: Sequence[tuple[str, Any]] = ()
         if isinstance(estimator, rules.SharedBudget):
             parts = vars(estimator)["pipeline_"].steps
         elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in vars(estimator):
             parts = [("estimator", vars(estimator)["best_estimator_"])]
         # Pipelines and searches of skdp fit public steps to public rows, and hide their errors.
-        yield from map(_unwarned, _inner_steps(parts or (), path, visited))
+        yield from map(_unwarned, _inner_steps(parts, path, visited))
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
     elif carried_record := carried(estimator):
@@ -229,11 +229,11 @@ def report_steps(estimator: Any, path: str, visited: _Seen) -> Iterator[PrivacyS
             raise _not_fitted(estimator)
         yield _step_of_search(estimator, path)
         if hasattr(estimator, "best_estimator_"):
-            yield from report_steps(estimator.best_estimator_, _joined(path, "estimator"), visited)
-    elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
+            yield from _inner_steps([("estimator", estimator.best_estimator_)], path, visited)
+    elif (inner := rules.parts_of(estimator, is_fitted=True)) is not None:
         if note := _complaint_of_holder(estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
-        yield from _inner_steps(parts, path, visited)
+        yield from _inner_steps(inner, path, visited)
     else:
         yield _without_privacy(estimator, path)
 
@@ -243,7 +243,7 @@ def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, visited: _Seen) ->
     inner: list[PrivacyStep] = []
     for name, part in parts:
         try:
-            inner += report_steps(part, _joined(path, name), visited)
+            inner += report_steps(part, f"{path}__{name}" if path else name, visited)
         except ValueError as error:
             visited.errors.append(error)
     return inner
@@ -417,10 +417,6 @@ def _not_fitted(estimator: Any) -> NotFittedError:
     return NotFittedError(
         f"This {type(estimator).__name__} is not fitted yet, and nothing is spent: call fit."
     )
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}__{name}" if path else name
 
 
 # ------------------------------

@@ -444,8 +444,6 @@ def with_classes(steps: Sequence[Step], y: Any) -> tuple[list[Step], list[str]]:
 
 # Shape of rows for a plan of which only the unit is read.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
-# The unit of an estimator without the parameter `privacy_unit`, as errors describe it.
-_UNKNOWN = "an unknown unit"
 
 
 def common_unit(steps: Sequence[Step]) -> str:
@@ -455,7 +453,7 @@ def common_unit(steps: Sequence[Step]) -> str:
     named = {
         name: unit_of(one)[0]
         if hasattr(one, "privacy_unit") or (one.require_groups and one.user_column is None)
-        else _UNKNOWN
+        else "an unknown unit"
         for name, one in private.items()
     }
     units = set(named.values())
