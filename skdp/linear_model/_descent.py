@@ -75,8 +75,8 @@ def plan_descent(
 ) -> tuple[DescentStep, ...]:
     """Plan the gradient and the vote, a count of unclipped gradients, of each step.
 
-    All `gradients` and all `votes` have these shares. The release `follows` determines the first
-    clip level; votes determine the later ones.
+    The sums of all steps have the share `gradients` together, and the counts the share `votes`. The
+    release `follows` determines the first clip level; votes determine the later ones.
     """
     steps, share = list[DescentStep](), votes / spec.n_iter
     for step, gradient_share in enumerate(shares_of_steps(gradients, spec.n_iter, growth), start=1):
@@ -167,10 +167,10 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    Noise is that of a count, as a fraction of the units. The searches get the share that gives them
-    the noise `precision`, within `limits`. Nothing is planned if their noise would exceed
-    `useless`. `refined` is a share and a noise: there are one to three finer searches, as many as
-    this share affords with this noise.
+    Searches count responses; noise is the standard deviation of the noise of a count, as a fraction
+    of the units. All searches together get the share, within `limits`, that makes their noise
+    `precision`. Nothing is planned if their noise would exceed `useless`. `refined` is a share and
+    a noise: there are one to three finer searches, as many as this share affords with this noise.
     """
     if not spec.fit_intercept:
         return ()

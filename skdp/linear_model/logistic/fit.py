@@ -451,8 +451,7 @@ def solve_logistic(
     unclipped, view = clipped(view, NO_CLIPPING), clipped(view, row_norm)
     counted = None if plan.counts is None else _fractions(plan.counts, spec, unclipped, budget)
     moment, whitening = _release_moment(spec, plan.moment, view, row_norm, budget)
-    beside = logistic_plan.weights_beside(row_norm)
-    start, fractions, fraction_std = logistic_plan.start_of(moment, whitening, beside, counted)
+    start, fractions, fraction_std = logistic_plan.start_of(moment, whitening, row_norm, counted)
     prior = PriorPart()
     if plan.agreement is not None:
         prior = logistic_scores.release_agreement(

@@ -297,19 +297,19 @@ def whitening_of(
 def start_of(
     moment: np.ndarray,
     whitening: Whitening,
-    beside: tuple[float, float],
-    counted: tuple[np.ndarray, float] | None = None,
+    row_norm: float,
+    counted: tuple[np.ndarray, float] | None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Take a Newton step from constant predictions, the class frequencies.
 
     The step is exact for equally frequent classes; for a rare class its length is capped.
     `counted` has released class frequencies, if there are any, and the standard deviation of their
-    noise: they are averaged with those from the moment. `beside` is the result of `weights_beside`.
+    noise: they are averaged with those from the moment. `row_norm` is the clipping norm of rows.
 
     Returns the weights of whitened rows, of shape (n_features + 1, n_columns), whose last row has
     the intercepts; the noisy class frequencies; and the standard deviation of their noise.
     """
-    (constant, label_weight), n_features = beside, len(whitening.mean)
+    (constant, label_weight), n_features = weights_beside(row_norm), len(whitening.mean)
     n_classes = len(moment) - n_features - 1
     sums = centered(moment[: n_features + 1, n_features + 1 :] / label_weight)
     excess = sums[n_features] / constant

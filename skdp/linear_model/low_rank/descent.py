@@ -13,7 +13,7 @@ from skdp.linalg import matrices as fixed_rank
 from skdp.linalg.matrices import Coordinates, DenseCoordinates, DenseMatrices, FixedRank, Matrices
 from skdp.linalg.spectrum import random_basis
 from skdp.linear_model import _descent as descents
-from skdp.linear_model._descent import Calibration, DescentStep
+from skdp.linear_model._descent import DescentStep
 from skdp.linear_model.low_rank import records as trace_records
 from skdp.linear_model.low_rank.records import Records, Spread, Vectors, products
 from skdp.linear_model.low_rank.spec import TraceSpec
@@ -61,10 +61,6 @@ class RecordClipping:
     def has_intercept(self) -> bool:
         """Whether gradients have a last entry for the intercept."""
         return self.records.intercept > 0
-
-    def usual_level(self, spread: float, dimension: int) -> float:
-        """Return the usual norm of a gradient at coefficients 0, if entries have variance 1."""
-        return spread * float(np.sqrt(dimension))
 
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
@@ -142,10 +138,6 @@ class ResponseClipping(RecordClipping):
     def __post_init__(self) -> None:
         self._is_inlier = trace_records.inlier_mask(self.records.design)
         self._weights = np.zeros(0)
-
-    def usual_level(self, spread: float, dimension: int) -> float:
-        """Return the spread of the responses, which are the residuals at coefficients 0."""
-        return spread
 
     def curvature(
         self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
@@ -380,10 +372,11 @@ def descend(
     least_part = _LEAST_PART if are_many else _LEAST_PART_OF_FEW
     point, offset, variance = start.point, 0.0, start.noise_std**2
     dimension = fixed_rank.tangent_dimension(point.shape, point.rank) + clipping.has_intercept
-    # At coefficients 0, the residuals are the responses. If these are normal, the first clip level
-    # leaves the wanted fraction of gradients unclipped.
-    largest = clipping.usual_level(spread.size, dimension) * float(ndtri((1 + quantile) / 2))
-    largest = min(largest, NO_CLIPPING)
+    # At coefficients 0, the residuals are the responses, and a gradient is usually longer, by the
+    # root of its dimension, if entries have variance 1. If responses are normal, the first clip
+    # level leaves the wanted fraction of gradients, or of residuals, unclipped.
+    usual = spread.size * math.sqrt(dimension) if spec.unit.is_whole else spread.size
+    largest = min(usual * float(ndtri((1 + quantile) / 2)), NO_CLIPPING)
     clips, level = largest < NO_CLIPPING, largest
     # For rows of features: the largest known curvature of the unclipped loss, and the length of a
     # full step. Without clipping, the curvature of the loss on whitened rows is 1, and a step of
@@ -530,29 +523,3 @@ def cut(
     noise_part = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - noise_part))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()), noise_std)
-
-
-# ------------------------------
-# The calibration of a fit with a weak signal: a factor for coefficients that are too large.
-
-
-def calibrate(
-    release: Release, estimate: Estimate, records: Records, spread: Spread, budget: PrivacyBudget
-) -> Calibration:
-    """Release a factor of the coefficients, and the mean error of predictions.
-
-    All numbers are in units of the spread of the responses.
-    """
-    design, offset = records.design, records.intercept * estimate.offset
-    noise = estimate.noise_std * math.sqrt(estimate.point.rank * sum(estimate.point.shape))
-    norm = float(np.linalg.norm(estimate.point.values))
-    unit, bounds = spread.of_all, descents.CALIBRATED
-    size = (max(norm, min(noise, unit)) / unit) or 1.0
-
-    def _sums(rows: slice, matrices: Matrices) -> np.ndarray:
-        predicted = matrices.tangent(estimate.point, 0.0)[1] / unit
-        true = (records.responses[rows] - offset) / unit
-        return descents.calibration_sums(matrices, predicted, true, size, bounds)
-
-    means = budget.release(release, design.map_sum(_sums, 3)).mean(design.n_records)
-    return descents.calibration_of(means, size, noise / unit, spread.fraction_off_center, bounds)

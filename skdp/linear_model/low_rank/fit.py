@@ -13,7 +13,7 @@ from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import Source
 from skdp.exceptions import counted
-from skdp.linalg.matrices import FixedRank
+from skdp.linalg.matrices import FixedRank, Matrices
 from skdp.linear_model import _descent as descents
 from skdp.linear_model._weighted_rows import bounds_of, standardization
 from skdp.linear_model.low_rank import descent as trace_descent
@@ -41,7 +41,7 @@ class Transform:
     least_variance: float = 1.0  # estimated, of fitted matrices along any direction
     are_rare: bool = False  # whether most features have one value in most records
     largest: np.ndarray | None = None  # sizes to which entries of (X - C) * S are clipped
-    # Of all entries of fitted matrices, if it is public; None also for the identity.
+    # Covariance of all entries of fitted matrices, if it is public; None also for the identity.
     covariance: np.ndarray | None = None
 
     def mapped(self, records: Records) -> Records:
@@ -571,15 +571,30 @@ class _Fit:
         return largest, least
 
     def _calibrated(self, release: Release, records: Records, estimate: Estimate) -> Estimate:
-        """Multiply coefficients by a released factor, and add a released mean to the intercept."""
-        spec, warnings = self.spec, estimate.warnings
-        calibration = trace_descent.calibrate(release, estimate, records, self.spread, self.budget)
+        """Multiply coefficients by a released factor, and add a released mean to the intercept.
+
+        All numbers of the calibration are in units of the spread of the responses.
+        """
+        spec, warnings, bounds = self.spec, estimate.warnings, descents.CALIBRATED
+        design, unit, point = records.design, self.spread.of_all, estimate.point
+        offset = records.intercept * estimate.offset
+        noise = estimate.noise_std * math.sqrt(point.rank * sum(point.shape))
+        size = (max(float(np.linalg.norm(point.values)), min(noise, unit)) / unit) or 1.0
+
+        def _sums(rows: slice, matrices: Matrices) -> np.ndarray:
+            predicted = matrices.tangent(point, 0.0)[1] / unit
+            true = (records.responses[rows] - offset) / unit
+            return descents.calibration_sums(matrices, predicted, true, size, bounds)
+
+        means = self.budget.release(release, design.map_sum(_sums, 3)).mean(design.n_records)
+        off_center = self.spread.fraction_off_center
+        calibration = descents.calibration_of(means, size, noise / unit, off_center, bounds)
         # Too few records, and coefficients that are all 0, have warnings of their own.
         is_news = spec.signal_strength >= _least_signal(spec) and estimate.n_cut < spec.rank
         if calibration.is_doubtful and is_news:
             warnings += (descents.warning_of_doubt(spec, _fewer(spec)),)
-        point = estimate.point.with_values(calibration.factor * estimate.point.values)
-        offset = estimate.offset + spec.fit_intercept * self.spread.of_all * calibration.mean
+        point = point.with_values(calibration.factor * point.values)
+        offset = estimate.offset + spec.fit_intercept * unit * calibration.mean
         return replace(estimate, point=point, offset=offset, warnings=warnings)
 
     def _residual_ratio(self, of_residuals: Spread) -> float:

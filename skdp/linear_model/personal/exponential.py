@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from skdp.data.users import UserBatch, Users
-from skdp.linalg.norms import row_squares
+from skdp.linalg.norms import bin_counts, row_squares
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y
 from skdp.linear_model.personal.fit import best_priors
 from skdp.linear_model.personal.plan import SIZES, PersonalSpec, level_with_noise
@@ -92,9 +92,7 @@ def solve_exponential(
     zeros = np.zeros(size)
     prior = Prior(zeros, candidates[chosen], np.full(k, typical**2 / k), 0.0, typical**2 / k)
     choices = users.map_users(partial(best_priors, prior=prior, choices=_PRIOR_CHOICES))
-    votes = np.bincount(
-        choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIOR_CHOICES)
-    )
+    votes = bin_counts(choices, np.arange(len(_PRIOR_CHOICES)))
     winner = budget.choose(plan.prior, -votes)
     return SharedModel(zeros, 0.0, None, prior.changed(*_PRIOR_CHOICES[winner]), 0.0)
 

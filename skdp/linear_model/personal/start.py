@@ -386,7 +386,8 @@ def release_mean_model(
 
     It is the mean of the users' products of rows and responses, shrunk.
     """
-    products, size = _products_and_size(plan.norm, users, UserLevels(), budget)
+    products = users.map_users(partial(_products, levels=UserLevels()))
+    size = budget.quantile(plan.norm, row_norms(products), q=_PRODUCT_QUANTILE)
     mean, error = _mean_of_products(spec, plan.total, products, size, users, budget)
     prior = Prior(mean, np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0)
     return Start(prior, mean, error, row_count=1.0, snr=0.0).with_basis(prior.basis)
@@ -405,7 +406,8 @@ def release_start(
     Guha Thakurta, 2021, "Differentially private model personalization", NeurIPS), this one clips
     users, not pairs of rows, and uses all rows together.
     """
-    products, size = _products_and_size(plan.product_norm, users, levels, budget)
+    products = users.map_users(partial(_products, levels=levels))
+    size = budget.quantile(plan.product_norm, row_norms(products), q=_PRODUCT_QUANTILE)
     level = plans.level_with_noise(size, budget)
     total = plans.clipped_sum(products, level, is_moment=True)
     moment, noise_std = _release_mean(plan.products, total, level, users, budget)
@@ -429,14 +431,6 @@ def release_start(
         noise_variance=factor * prior.noise_variance,
     )
     return replace(start, prior=prior)
-
-
-def _products_and_size(
-    search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
-) -> tuple[np.ndarray, float]:
-    """Compute users' mean products of rows and responses; release a quantile of their norms."""
-    products = users.map_users(partial(_products, levels=levels))
-    return products, budget.quantile(search, row_norms(products), q=_PRODUCT_QUANTILE)
 
 
 def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
