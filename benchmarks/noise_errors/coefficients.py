@@ -15,7 +15,7 @@ from sklearn.base import clone
 from benchmarks.report import ignore_drowned_signal, parser_for, publish, seeds_asked_for, table
 from benchmarks.trace_regression.measures import without_cut
 from skdp import DPLinearRegression
-from skdp.testing._recording import RecordingBudget, ReplayBudget, budgets_of
+from skdp.testing._recording import RecordingBudget, budgets_of
 
 FITS, N_COLUMNS = 1000, 10
 NORMAL = 1.96  # of 95%
@@ -75,7 +75,7 @@ def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-class WithoutNoise(ReplayBudget):
+class WithoutNoise(RecordingBudget):
     """Answers as another fit did, but for gradients, which get no noise."""
 
     def _answer(self, release, value, place=None):

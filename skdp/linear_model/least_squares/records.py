@@ -156,12 +156,11 @@ def release_response_scale(
     Without an intercept, the center is 0. Return the records with scaled responses, and the scale.
     """
     responses = view.responses.mapped(partial(bounded, bound=bound))
-    scale = ResponseScale(0.0, 1.0)
-    if plan.center:
-        scale = ResponseScale(median_of_responses(plan.center, responses, budget, view), 1.0)
+    center = median_of_responses(plan.center, responses, budget, view) if plan.center else 0.0
+    scale = ResponseScale(center, size=1.0)
     if plan.spread is not None:
         centered = responses.mapped(partial(in_scale, scale=scale))
-        counts, farthest = count_responses(centered, view), bound + abs(scale.center)
+        counts, farthest = count_responses(centered, view), bound + abs(center)
         spread = release_spread(plan.spread, counts, budget, farthest, view.n_rows)
         if spread.is_guess:
             budget.warnings.append(f"{GUESSED_SPREAD} responses.")
@@ -169,7 +168,7 @@ def release_response_scale(
             budget.warnings.append(_HIDDEN_TAIL)
         # If the scale is a guess, the fraction of responses that differ from the center is unknown.
         off_center = 1.0 if spread.is_guess else spread.fraction_off_center
-        scale = ResponseScale(scale.center, spread.of_all, off_center, spread.is_guess)
+        scale = ResponseScale(center, spread.of_all, off_center, spread.is_guess)
     return replace(view, responses=responses.mapped(partial(in_scale, scale=scale))), scale
 
 

@@ -17,14 +17,7 @@ from skdp.linear_model._descent import clipped_fraction
 from skdp.linear_model._weighted_rows import joint_gram, whitened_norms
 from skdp.linear_model.logistic import plan as logistic_plan
 from skdp.linear_model.logistic import scores as logistic_scores
-from skdp.linear_model.logistic.plan import (
-    LabeledRows,
-    LogisticReleases,
-    LogisticSpec,
-    Pace,
-    Whitening,
-    clip_norm,
-)
+from skdp.linear_model.logistic.plan import LabeledRows, LogisticReleases, LogisticSpec, Whitening
 from skdp.linear_model.logistic.scores import Path, PriorPart, Scores, std_errors
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Plan, PrivacyBudget, Release
@@ -234,7 +227,7 @@ def descend(
     if spec.strength < (_WEAK_OF_TWO if n_classes == 2 else _WEAK_OF_MORE):
         flatness = _CURVATURE_OF_WEAK
     curvature = flatness * logistic_plan.curvature_at(start[-1])
-    pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
+    pace = logistic_plan.Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
     pace = replace(pace, momentum=logistic_plan.momentum_of(spec, pace, start, white))
     most = max(1.0, _LARGEST_STEP / step)
     factor_at = logistic_plan.step_factors(spec, pace, most, start[-1], white)
@@ -444,7 +437,7 @@ def solve_logistic(
     assert plan.moment is not None
     assert plan.losses is not None
     beyond = clipped_fraction(spec.n_units * spec.cost.mu, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
-    row_norm = clip_norm(spec)
+    row_norm = logistic_plan.clip_norm(spec)
     if plan.norm is not None:
         row_norm = release_norm(plan.norm, view, budget, q=1 - beyond)
     # Losses are computed from unclipped rows, as predictions are, which clip only the scores.

@@ -27,14 +27,10 @@ from sklearn.utils import gen_batches
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import bin_counts, row_squares
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y
+from skdp.linear_model.personal import start as starts
 from skdp.linear_model.personal.fit import best_priors
 from skdp.linear_model.personal.plan import SIZES, PersonalSpec, level_with_noise
-from skdp.linear_model.personal.start import (
-    Prior,
-    SharedModel,
-    ridge_coefficients,
-    root_mean_squares,
-)
+from skdp.linear_model.personal.start import Prior, SharedModel
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.releases import warnings_for_ends
 
@@ -99,7 +95,7 @@ def solve_exponential(
 
 def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> float:
     """Choose a size that the responses of half of the users do not exceed."""
-    sizes = users.map_users(root_mean_squares)
+    sizes = users.map_users(starts.root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
     wanted = _QUANTILE * users.n_users
     losses = np.abs(below - wanted)
@@ -139,7 +135,7 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
     # With a penalty of almost 0, heads minimize the mean squared error.
-    heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, ridge=_PENALTY)
+    heads = starts.ridge_coefficients(stacked, responses, np.finfo(float).tiny, ridge=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)
     return np.asarray(squares / batch.counts)

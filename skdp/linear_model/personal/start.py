@@ -413,8 +413,7 @@ def release_start(
     moment, noise_std = _release_mean(plan.products, total, level, users, budget)
     mean, error = np.zeros(users.n_features), 0.0
     if plan.mean_products is not None:
-        release = plan.mean_products
-        mean, error = _mean_of_products(spec, release, products, size, users, budget)
+        mean, error = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     moment = moment - _outer_of_mean(moment, mean, error)
     prior, snr = _prior_from_moment(moment, noise_std, levels.row_count, spec)
     start = Start(prior, mean, error, levels.row_count, snr).with_basis(prior.basis)
