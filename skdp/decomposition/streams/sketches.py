@@ -1,7 +1,7 @@
 """Two noisy sketches of a matrix: their plan, sums, best-fitting matrix, and a fit in one pass."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -124,7 +124,7 @@ def planned_sketches(
     cost: PrivacyCost,
     shape: tuple[int, int],
     sizes: tuple[int, int],
-    sensitivities: tuple[float, float],
+    sensitivities: Sequence[float],
     n_epochs: int = 1,
 ) -> tuple[Release, ...]:
     """Plan the releases of the right and the left sketch, in all epochs."""
@@ -157,20 +157,17 @@ def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> tuple[Release, ...
     else:
         change = unit.step + step
     sizes = sketches.right.shape[1], sketches.left.shape[1]
-    right, left = (
-        change * _gain(unit, sketch, tail, is_secret=sketches.is_secret) * correlation.sensitivity
-        for sketch, tail in zip((sketches.right, sketches.left), sketches.tails, strict=True)
-    )
-    return planned_sketches(spec.cost, sketches.shape, sizes, (right, left), correlation.horizon)
-
-
-def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> float:
-    """Bound how far a unit of size 1 moves a sketch, except with the probability `tail`."""
-    if not isinstance(unit, ResolvedFrobeniusChange):
-        return sensitivity.entry_product(1.0, np.array([sketch.row_norm]))
-    # The plan is public, so it must not show the norm of a secret sketch.
-    norm = haar_norm(*sketch.shape, tail) if is_secret else sketch.spectral_norm
-    return sensitivity.frobenius_product(1.0, norm)
+    changes = []
+    for sketch, tail in zip((sketches.right, sketches.left), sketches.tails, strict=True):
+        # A unit of size 1 moves the sketch by at most `gain`, except with the probability `tail`.
+        if isinstance(unit, ResolvedFrobeniusChange):
+            # The plan is public, so it must not show the norm of a secret sketch.
+            norm = haar_norm(*sketch.shape, tail) if sketches.is_secret else sketch.spectral_norm
+            gain = sensitivity.frobenius_product(1.0, norm)
+        else:
+            gain = sensitivity.entry_product(1.0, np.array([sketch.row_norm]))
+        changes.append(change * gain * correlation.sensitivity)
+    return planned_sketches(spec.cost, sketches.shape, sizes, changes, correlation.horizon)
 
 
 # ------------------------------
@@ -359,14 +356,25 @@ def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 def plan_one_pass(spec: EntriesSpec) -> tuple[Release, ...]:
     """Plan both sketches; sensitivities hold for all sketches or, with a tail, for nearly all."""
-    (n_rows, n_columns), sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
+    unit = cast("ResolvedEntry | ResolvedFrobeniusChange", spec.unit)
+    shape, sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
     # The fit has reserved a part of delta if the sketches are secret. The part pays for sketches
     # that exceed the sensitivities.
     delta = spec.cost.delta if spec.cost.delta_tail > 0 else 0.0
-    tails = tail_probabilities(spec.shape, sizes, delta)
-    right = _sensitivity(spec, n_rows, (n_columns, sizes[0]), tails[0])
-    left = _sensitivity(spec, n_columns, (n_rows, sizes[1]), tails[1])
-    return planned_sketches(spec.cost, spec.shape, sizes, (right, left))
+    tails, changes = tail_probabilities(shape, sizes, delta), []
+    # First the right sketch: its random matrix, of shape (n, t), multiplies the `length` rows of X,
+    # of n entries. A unit changes the rounding of some of these products.
+    for length, n, t, tail in zip(shape, shape[::-1], sizes, tails, strict=True):
+        if isinstance(unit, ResolvedFrobeniusChange):
+            longest = haar_norm(n, t)
+            change = sensitivity.frobenius_product(unit.change, haar_norm(n, t, tail))
+        else:
+            change, longest = sensitivity.entry_product(unit.step, np.ones(1)), 1.0
+        # Rounding of sums of n terms in any order; a term is at most the largest entry times a row
+        # of the random matrix.
+        rounding = (n + 2) * UNIT_ROUNDOFF * unit.largest_entry * n * longest
+        changes.append((change + 2 * unit.row_errors(length) * rounding) * (1 + LEAST_ROUNDING))
+    return planned_sketches(spec.cost, shape, sizes, changes)
 
 
 def solve_one_pass(
@@ -393,17 +401,3 @@ def solve_one_pass(
     left = budget.release(plan[1], from_left * pair.left.unit)
     fit, rank = fit_sketches((right, left), pair, rank_of(spec))
     return Factors.of_fit(fit, right.noise_std, rank)
-
-
-def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail: float) -> float:
-    """Bound how far one unit moves a sketch, rounding included, except with probability `tail`."""
-    unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", spec.unit), sketched
-    if isinstance(unit, ResolvedFrobeniusChange):
-        longest = haar_norm(n, t)
-        change = sensitivity.frobenius_product(unit.change, haar_norm(n, t, tail))
-    else:
-        change, longest = sensitivity.entry_product(unit.step, np.ones(1)), 1.0
-    # Rounding of sums of n terms in any order; a term is at most the largest entry times a row of
-    # the sketch.
-    rounding = (n + 2) * UNIT_ROUNDOFF * unit.largest_entry * n * longest
-    return (change + 2 * unit.row_errors(length) * rounding) * (1 + LEAST_ROUNDING)
