@@ -25,7 +25,7 @@ _FORMAT = 1  # not tuned
 
 @dataclass(eq=False)
 class GatheredRows(Rows):  # numpydoc ignore=PR01
-    """Stands for the rows of all calls, which are not stored: it has their `moment` and sums."""
+    """A view in place of the rows of all calls: it has their `moment` and other sums, no rows."""
 
     moment: Any = None
 

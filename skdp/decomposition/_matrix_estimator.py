@@ -581,7 +581,7 @@ def warnings_for_factors(
 
 
 def _warnings_for_long_rows(result: _spec.Factors, wanted: int, n_rows: int) -> Iterator[str]:
-    """Warn if clipping loses much of the long rows, or if noise of their size hides the others."""
+    """Warn if clipping loses much of long rows, or if noise of their size hides all other rows."""
     # Clipping shortens a row but keeps its direction. So what clipping removes of a row is lost
     # only as far as the components do not explain the row.
     explained = min(_spec.ratios_of(result.eigenvalues[:wanted], result.total).sum(), 1.0)

@@ -390,7 +390,7 @@ def regress(
     columns: Sequence[int],
     target: int,
     penalty: float,
-    gaps: float = 0.0,
+    gaps: float,
 ) -> Regression:
     r"""Solve the normal equations with `penalty` on the diagonal and a second penalty for noise.
 

@@ -181,9 +181,10 @@ def haar_rounding(n: int, t: int) -> float:
 
 
 def haar_norm(n: int, t: int, tail: float = 0.0) -> float:
-    """Bound by what factor a Haar sketch (n, t) lengthens a matrix, but for a probability `tail`.
+    """Bound the factor by which a Haar sketch (n, t) lengthens a matrix, except with `tail`.
 
-    If `tail` is 0, this is a bound on the largest singular value of any sketch that may be drawn.
+    A longer result has at most the probability `tail` over the random sketch. If `tail` is 0, the
+    bound holds for the largest singular value of any sketch that may be drawn.
     """
     if tail > 0:
         return tail_factor(t, tail) + haar_rounding(n, t)

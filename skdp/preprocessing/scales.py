@@ -240,14 +240,14 @@ class Moments(NamedTuple):
         return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
 
     def variances(self, shift: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
-        """Return the variances of t, with the noise of each."""
+        """Return the variances of t by column, and the standard deviations of their noise."""
         # If a mean m has an error e, its square has the errors 2 m e and e^2. The mean of e^2 is
         # the noise variance, and is removed; 2 m e adds to the noise.
         variances = self.means[1] + shift - self.means[0] ** 2 + self.noise_std**2
         return variances, self.noise_std * np.sqrt(1 + 4 * np.minimum(self.means[0] ** 2, 1.0))
 
     def variances_within(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same for t in [-1, 1], where the mean bounds the variance."""
+        """Return `variances` of t in [-1, 1], where the mean of a column bounds its variance."""
         variances, noise_std = self.variances()
         # Given the mean, the variance is largest if all entries are at the ends of the interval.
         largest = 1 - np.minimum(self.means[0] ** 2, 1.0) + self.noise_std
