@@ -138,7 +138,7 @@ class DenseBlock(_BaseBlock):
         """Sum the outer products of the rows; overwrite centered rows, so `gram` must come last."""
         rows = self._summed_rows
         if self._is_weighted or self.sample_weight is not None:
-            weights = self.times_root_sample_weight(self.weights)
+            weights = self.times_sample_weight(self.weights, twice=True)
             rows = np.multiply(rows, weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
 
@@ -269,7 +269,7 @@ class SparseBlock(_BaseBlock):
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
         """Return the rows times weights and roots of `sample_weight`, and these factors of rows."""
-        weights = self.times_root_sample_weight(self.weights)
+        weights = self.times_sample_weight(self.weights, twice=True)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
     def _repeated(self, values: np.ndarray) -> np.ndarray:
@@ -525,7 +525,7 @@ class Rows(UnitView):  # numpydoc ignore=PR02
         def _kernel(_: slice, block: Block) -> np.ndarray:
             """Sum outer products of projections, and squared norms of residuals, of a block."""
             projections, moment = block.matmul(basis), np.zeros((size + 1, size + 1))
-            projections = block.times_root_sample_weight(projections)
+            projections = block.times_sample_weight(projections, twice=True)
             moment[:size, :size] = projections.T @ projections
             moment[size, size] = block.squared_norm() - np.trace(moment)
             return moment

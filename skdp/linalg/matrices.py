@@ -146,18 +146,17 @@ class SampleWeighted:
     #: Factor of the clipped term of each row in a sum; None if all factors are 1.
     sample_weight: np.ndarray | None = None
 
-    def times_sample_weight(self, values: np.ndarray) -> np.ndarray:
-        """Multiply the terms of a sum, one for each row, by `sample_weight`."""
-        return _times_rows(self.sample_weight, values)
+    def times_sample_weight(self, values: np.ndarray, *, twice: bool = False) -> np.ndarray:
+        """Multiply the terms of a sum, one for each row, by `sample_weight`.
 
-    def times_root_sample_weight(self, values: np.ndarray) -> np.ndarray:
-        """Multiply a factor, which each term of a sum has twice, by the root of `sample_weight`."""
+        With `twice`, `values` are a factor that each term has twice, as in a square: this factor is
+        multiplied by the root of `sample_weight`.
+        """
         weights = self.sample_weight
-        return values if weights is None else _times_rows(np.sqrt(weights), values)
-
-
-def _times_rows(factors: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-    return values if factors is None else factors.reshape(-1, *[1] * (values.ndim - 1)) * values
+        if weights is None:
+            return values
+        factors = np.sqrt(weights) if twice else weights
+        return factors.reshape(-1, *[1] * (values.ndim - 1)) * values
 
 
 #: One vector for each matrix of a block: its tangent coordinates, or all of its entries. A fit

@@ -62,7 +62,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
     """
     others[block.is_null] = 0.0
     cross = block.rmatmul(others)
-    others = block.times_root_sample_weight(others)
+    others = block.times_sample_weight(others, twice=True)
     # `block.gram` comes after `cross`, as it overwrites the rows.
     return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
 

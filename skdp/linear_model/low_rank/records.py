@@ -333,7 +333,7 @@ def release_whitening(
     def _second_moments(records: slice, matrices: Matrices) -> tuple[np.ndarray, ...]:
         weights = clipped(matrices.norms())
         weights[np.isnan(responses[records])] = 0.0
-        weights = matrices.times_root_sample_weight(weights)
+        weights = matrices.times_sample_weight(weights, twice=True)
         return tuple(matrices.second_moment(side, weights) for side in sides)
 
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
