@@ -20,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.data.workers import without_warnings
+from skdp.exceptions import _action
 from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
 from skdp.units import Update
 
@@ -266,6 +267,13 @@ def test_warnings_are_silenced_where_a_context_has_filters_of_its_own(monkeypatc
         assert own[1:] == before
         assert issubclass(UserWarning, own[0][2])
     assert own == before
+
+
+def test_filters_of_a_context_decide_whether_a_warning_is_an_error(monkeypatch):
+    own = [("error", re.compile("few"), skdp.PrivacyWarning, None, 0)]
+    monkeypatch.setattr(warnings, "_get_filters", lambda: own, raising=False)
+    assert _action("few rows") == "error"
+    assert _action("many rows") == "default"
 
 
 def test_no_fit_enters_a_context_that_all_threads_share():
