@@ -36,7 +36,7 @@ bounds = dict.fromkeys(survey, (-4, 4))
 # At an epsilon of .25 noise hides the correlations that are gray, and at 2 those that are next to
 # nothing. Those that can be seen are those of the rows, up to the noise.
 
-# sphinx_gallery_alt = "Two tables of correlations between twelve questions. At an epsilon of 1/4 noise hides 30 of 66, at 2 only 18; those that are shown hardly differ."
+# sphinx_gallery_alt = "Two tables of correlations between twelve questions. At an epsilon of 1/4 noise hides almost half of 66, at 2 about a third; those that are shown hardly differ."
 figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 released = {}
 for epsilon, ax in zip((0.25, 2.0), axes, strict=True):
