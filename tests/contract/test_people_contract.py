@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.federated import Federation
-from skdp.model_selection import DPGridSearch, privacy_spent
+from skdp.model_selection import DPGridSearch, _report, privacy_spent
 from skdp.units import Entry, Interaction, SparseRow
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -271,3 +271,23 @@ def test_searches_are_counted_only_with_folds_that_follow_from_ids(splits):
     # The last fit, and the fits of each candidate.
     units = [one.unit for step in report.steps for one in step.records]
     assert units == ["user"] * (1 + 2 * is_counted)
+
+
+def test_only_folds_by_ids_are_counted():
+    """Folds in which one person's rows move others to other folds are refused."""
+    codes = rows_of_people()[2]
+    more = np.append(codes, np.zeros(500, int))
+    for is_shuffled, is_fixed in ((True, True), (False, False)):
+        cv = model_selection.GroupKFold(
+            4, shuffle=is_shuffled, random_state=0 if is_shuffled else None
+        )
+        before, after = (_folds_of(cv, one) for one in (codes, more))
+        assert (np.count_nonzero(before[1:] != after[1:]) == 0) == is_fixed
+        assert _report.splits_by_ids(cv) == is_fixed
+
+
+def _folds_of(cv, codes):
+    folds = np.empty(N_PEOPLE)
+    for number, (_, test) in enumerate(cv.split(codes, groups=codes)):
+        folds[codes[test]] = number
+    return folds
