@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp import _validation as checks
-from skdp.data.containers import refuse_mistaken_ids, refuse_repeated_names, refuse_unreadable
+from skdp.data.containers import refuse_repeated_names, refuse_unreadable
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
 from skdp.exceptions import BudgetError, warn_of_privacy, warnings_together
@@ -276,8 +276,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Check, plan, release and set attributes, in this order; `users` own the rows."""
         with warnings_together(type(self).__name__):
             with restored_on_error(self, partial(self._expected_passes, X, **users)):
-                if (ids := users.get("users")) is not None:
-                    refuse_mistaken_ids(X, ids, getattr(self, "user_column", None))
+                has_ids = getattr(self, "user_column", None) is not None
+                checks.check_names(X, y, None if has_ids else users.get("users"))
                 spec, data = self._validate(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(spec, data, warn_of_privacy))
             # Warnings come last: if they become errors, the model, whose budget is spent, remains.

@@ -31,7 +31,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from skdp.data import containers
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import INSTEAD, callers, named, shortened, shown
+from skdp.exceptions import INSTEAD, callers, named, shortened, shown, warn_of_privacy
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
@@ -369,14 +369,20 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
             # The text about the columns repeats these messages.
-            if kinds and (containers.TIMES in message or message.startswith("could not convert")):
+            is_told = containers.TIMES in message or message.startswith("could not convert")
+            if kinds and (is_told or {*kinds.values()} == {"None"}):
                 advice, message = containers.text_of_kinds(kinds, "", cures, X), ""
             else:
                 advice = f" {containers.text_of_kinds(kinds, message, cures, X)}".rstrip()
     # An error about lengths, or about y, is no error about the type of X.
     is_own = "inconsistent" in message or message.startswith("y ")
     own = "" if is_own else INSTEAD.get(f"X {type(X).__name__}", "")
-    return kind(own or (message + advice).lstrip())
+    text = own or (message + advice).lstrip()
+    if issparse(X):
+        text = re.sub(r"numpy\.(nan_to_num|clip)\(X,", r"X.data = numpy.\1(X.data,", text)
+    elif hasattr(X, "iloc"):
+        text = text.replace("numpy.nan_to_num(X, nan=0.0)", "X.fillna(0.0)")
+    return kind(text)
 
 
 def call_steps(method: Callable[..., R], X: Any, *more: Any, **others: Any) -> R:
@@ -436,6 +442,26 @@ def refuse_stream(X: Any, estimator_name: str) -> None:
         raise ValueError(
             f"X is a RowBlocks of one stream, which has no targets for {estimator_name}: pass "
             "RowBlocks.from_partitions(..., y=...), an array or a memory map."
+        )
+
+
+def check_names(
+    X: Any, y: Any, users: Any, is_feature: Callable[..., bool] = lambda name, **_: True
+) -> None:
+    """Refuse ids, and warn of a y, with the name of a feature; refuse ids in another order.
+
+    `is_feature` tells whether a fit takes a column of X and, with `needs_y=True`, takes y.
+    """
+    containers.refuse_other_order(X, users=users)
+    keyword = "" if type(X).__module__.startswith("polars.") else "columns="
+    if (name := containers.shared_name(X, users)) is not None and is_feature(name):
+        raise ValueError(
+            f"The ids of users are column {name!r} of X, too: pass X.drop({keyword}{name!r})."
+        )
+    if (name := containers.shared_name(X, y)) is not None and is_feature(name, needs_y=True):
+        warn_of_privacy(
+            f"y has the name of column {name!r} of X. If the column has the values of y, the model "
+            f"predicts y from itself: pass X.drop({keyword}{name!r})."
         )
 
 

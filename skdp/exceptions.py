@@ -138,7 +138,7 @@ INSTEAD = {
     "class_weight str": "Pass a dict by labels: counts of labels are private.",
 }
 _ENCODE = (
-    "Encode them by ColumnTransformer([('codes', OneHotEncoder(categories=[['a', 'b'], ...], "
+    "Encode categories by ColumnTransformer([('codes', OneHotEncoder(categories=[['a', 'b'], ...], "
     "sparse_output=False), ['name', ...])], remainder='passthrough') in a DPPipeline"
 )
 _DAYS = (
@@ -159,6 +159,11 @@ OF_COLUMNS = {
         f"Make days of dates, by {_DAYS}, or seconds of durations, by {_SECONDS}{_PERIODS}."
     ),
     "categories": f"{_ENCODE}.",
+    "None": (
+        "Pass numpy.asarray(X, dtype=float), or new rows as X.astype(train.dtypes): steps can fill "
+        "gaps of numbers, as SimpleImputer(strategy='constant', fill_value=0) does, or "
+        "missing='mean' of a DPStandardScaler or DPCovariance."
+    ),
     "complex numbers": (
         "Make two columns of each, by numpy.real and numpy.imag, as "
         "numpy.hstack([X.real, X.imag]) does of an array."
@@ -173,7 +178,8 @@ OF_COLUMNS = {
     ),
     **dict.fromkeys(
         ("texts", "texts and gaps"),
-        f"{_ENCODE}, or leave them out, as X.drop(columns=['names']). Numbers in texts take "
+        "Leave ids and names out, as X.drop(columns=['names']); ids of persons may be passed as "
+        f"users. {_ENCODE}. Numbers in texts take "
         f"{_NUMBERS_OF_TEXTS}; dates in texts take pandas.to_datetime(X['name']).",
     ),
 }

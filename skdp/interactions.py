@@ -209,7 +209,7 @@ def top_items(
     Raises
     ------
     TypeError
-        If `history` is no InteractionTable.
+        If `history` is no InteractionTable, or the model cannot transform its rows.
     ValueError
         If the model is known to be fitted to other items, or in another order, `candidates` has an
         item that `history` lacks, or `n` is below 1.
@@ -234,6 +234,11 @@ def top_items(
         raise TypeError(
             f"history is a {type(history).__name__}: pass an InteractionTable, as "
             "interaction_table(pairs, items=catalog) makes it."
+        )
+    if not (hasattr(model, "transform") and hasattr(model, "inverse_transform")):
+        raise TypeError(
+            f"model is a {type(model).__name__}, without transform and inverse_transform: pass a "
+            "DPTruncatedSVD or DPPCA that was fitted to the X of a table."
         )
     X, users, items = history
     n_items = getattr(model, "n_features_in_", len(items))

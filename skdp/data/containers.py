@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from functools import partial
 from itertools import pairwise, starmap
 from numbers import Integral, Number
+from types import NoneType
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -244,21 +245,14 @@ def refuse_other_order(X: Any, **others: Any) -> None:
             )
 
 
-def refuse_mistaken_ids(X: Any, users: Any, user_column: Any) -> None:
-    """Refuse ids of users in another order than X, or with the name of a feature, a column of X.
-
-    With a `user_column`, that column is no feature.
-    """
-    refuse_other_order(X, users=users)
-    name = hide_error_text(lambda: hasattr(users, "iloc") and getattr(users, "name", None))
-    names = hide_error_text(names_of, users)
-    if names is not None and len(names) == 1:
-        name = names[0]  # a data frame of one column
-    is_name = user_column is None and type(name) is str
-    if is_name and hide_error_text(lambda: name in (names_of(X) or ())):
-        raise ValueError(
-            f"The ids of users are column {name!r} of X, too: pass X.drop(columns={name!r})."
-        )
+def shared_name(X: Any, other: Any) -> str | None:
+    """Return the name of a series, or of a frame of one column, if X has a column of that name."""
+    # A frame may have a column that is called `name`.
+    names = hide_error_text(lambda: names_of(other) or [getattr(other, "name", None)])
+    is_shared = len(names) == 1 and type(names[0]) is str
+    return (
+        names[0] if is_shared and hide_error_text(lambda: names[0] in (names_of(X) or ())) else None
+    )
 
 
 def as_feature_names(names: list[Any] | None) -> list[str] | None:
@@ -398,8 +392,10 @@ def _kind_of(column: Any) -> str:
         return "infinity"
     if not has_gaps:
         return ""
-    is_object = getattr(column, "dtype", None) == np.dtype(object)
-    return "booleans and gaps" if is_object and kinds and kinds <= {bool, np.bool_} else "NaN"
+    if getattr(column, "dtype", None) == np.dtype(object) and kinds and kinds <= {bool, np.bool_}:
+        return "booleans and gaps"
+    gaps = {type(one) for one in entries if _is_gap(one)}
+    return "None" if NoneType in gaps <= {NoneType, float, np.float64} else "NaN"
 
 
 def _is_gap(entry: Any) -> bool:
@@ -419,7 +415,7 @@ def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str,
         names = names_of(X) or range(*X.shape[1:2])
     X = getattr(X, "iloc", X)
     found = {str(name): kind_of(X[:, place]) for place, name in enumerate(names)}
-    taken = ("", "NaN", "booleans and gaps") if allow_nan else ("",)
+    taken = ("", "NaN", "None", "booleans and gaps") if allow_nan else ("",)
     return {name: kind for name, kind in found.items() if kind not in taken}
 
 

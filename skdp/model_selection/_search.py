@@ -15,13 +15,20 @@ from sklearn.model_selection._search import _yield_masked_array_for_each_param
 from sklearn.utils._param_validation import HasMethods
 
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
-from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks, with_parameters
+from skdp._validation import (
+    AT_LEAST_ONE,
+    BUDGET,
+    SEED,
+    check_names,
+    refuse_blocks,
+    with_parameters,
+)
 from skdp.data.containers import checked_container, refuse_other_order
 from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection import _fits as fits
 from skdp.model_selection import _score as score
-from skdp.pipeline._composition import common_unit, own_budget, steps_of
+from skdp.pipeline._composition import common_unit, own_budget, steps_of, takes_column
 from skdp.pipeline._rules import SharedBudget, set_by_the_whole
 from skdp.pipeline._run import SpendsOneBudget, assembled, record_of, with_one_record
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
@@ -83,7 +90,8 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         """
         scoring = score.checked_scoring(self.scoring, self.estimator)
         with restored_on_error(self):
-            refuse_other_order(X, y=y, users=users)
+            refuse_other_order(X, y=y)
+            check_names(X, y, users, partial(takes_column, self.estimator, X))
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, scoring)

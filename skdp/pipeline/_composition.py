@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from inspect import signature
@@ -14,6 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
+from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._estimator import PlannedEstimator, PrivateEstimator
@@ -276,6 +278,22 @@ def adjacency_of(steps: Sequence[Step]) -> str:
     if len(adjacencies) > 1:
         raise ValueError(f"Private steps of estimator must have one adjacency, got {adjacencies}.")
     return str(adjacencies[0])
+
+
+def takes_column(estimator: Any, X: Any, name: str, *, needs_y: bool = False) -> bool:
+    """Return whether the first step takes a column of X and, with `needs_y`, some step takes y."""
+    with suppress(ValueError, TypeError):  # bad steps are refused later
+        steps = steps_of(estimator)
+        first = next(step.estimator for step in steps if step.columns is None)
+        # A function may leave out columns.
+        if isinstance(first, FunctionTransformer) or (needs_y and not _learners(steps)):
+            return False
+        if not rules.is_columns(first):
+            return True
+        place = (feature_names(X) or []).index(name)
+        parts = [one[1] for one in first.transformers if place in _get_column_indices(X, one[2])]
+        return any(not isinstance(one, str) or one != "drop" for one in parts or [first.remainder])
+    return False
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:

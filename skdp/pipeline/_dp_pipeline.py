@@ -14,12 +14,19 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from skdp import _estimator
 from skdp import _validation as checks
-from skdp.data.containers import checked_container, refuse_other_order, refuse_unreadable
+from skdp.data.containers import checked_container, refuse_unreadable
 from skdp.data.parts import PartResults, RowBlocks, composed
 from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import as_numbers, r2_of
 from skdp.pipeline import _run as runs
-from skdp.pipeline._composition import Shares, adjacency_of, common_unit, shares_of, steps_of
+from skdp.pipeline._composition import (
+    Shares,
+    adjacency_of,
+    common_unit,
+    shares_of,
+    steps_of,
+    takes_column,
+)
 from skdp.pipeline._public_rows import plain_rows, quietly, shape_of, stand_ins
 from skdp.pipeline._public_steps import ONE_COLUMN, refuse_kinds_of_categories, transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
@@ -200,7 +207,7 @@ class DPPipeline(
     def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:
         """Fit all steps; return the warnings, which follow from released values."""
         with _estimator.restored_on_error(self):
-            refuse_other_order(X, users=users)
+            checks.check_names(X, y, users, partial(takes_column, self, X))
             X, y = map(checked_container, checks.in_parts(X, y))
             run, shares, prefix, facts = self._opened(X, y, users, party)
             public = runs.warnings_of(run, shares, facts)

@@ -161,8 +161,8 @@ class PrivacyCase:  # numpydoc ignore=PR02
     Raises
     ------
     TypeError
-        If `data` is not a tuple, or `fit` does not take its entries by position: for keyword-only
-        arguments, check a subclass whose `fit` passes them on.
+        If `estimator` has no `fit`, `data` is not a tuple, or `fit` does not take its entries by
+        position: for keyword-only arguments, check a subclass whose `fit` passes them on.
 
     Examples
     --------
@@ -182,6 +182,8 @@ class PrivacyCase:  # numpydoc ignore=PR02
 
     def __post_init__(self) -> None:
         check_scalar(self.data, "data", tuple)
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise TypeError("estimator must be an object with fit, such as DPPCA(2, epsilon=100).")
         try:
             inspect.signature(self.estimator.fit).bind(*self.data)
         except TypeError as error:

@@ -432,6 +432,11 @@ def privacy_checks() -> dict[str, str]:
 
 def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
     """Return the checks that apply to a case."""
+    if not isinstance(case, PrivacyCase):
+        raise TypeError(
+            "Pass PrivacyCase(estimator, (X,)), or with (X, y), one to check_privacy, a list to "
+            f"parametrize_with_privacy_checks; got {type(case).__name__}."
+        )
     if unknown := case.expected_failures.keys() - privacy_checks().keys():
         raise ValueError(f"expected_failures must name privacy_checks(), got {sorted(unknown)}.")
     estimator, given = case.estimator, case.estimator.get_params(deep=False)
@@ -457,6 +462,8 @@ def check_privacy(case: PrivacyCase) -> list[str]:
 
     Raises
     ------
+    TypeError
+        If `case` is no PrivacyCase.
     AssertionError
         If checks fail, or pass although they are expected to fail. The error names all of them,
         each with its reason.

@@ -21,6 +21,7 @@ from sklearn.model_selection import FixedThresholdClassifier, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
+import skdp.testing
 import skdp.units
 from skdp import (
     DPCovariance,
@@ -62,6 +63,7 @@ STREAM = DPStreamingFactorizer(1, shape=(3, 2), privacy_unit=skdp.units.Update(1
 MIXED = [*range(N - 1), "unknown"]
 GAPS = np.where(X > 3, X, np.nan)
 TEXTS = ["tea", "some jam"] * (N // 2)
+STEPS, OBJECTS = (SCALER, CLASSIFIER), np.where(X > 3, X, None)
 SPELLED = make_dp_pipeline(CountVectorizer(vocabulary=["jam", "tea"]), CLASSIFIER)
 
 
@@ -107,6 +109,10 @@ def searched(name):
     return DPGridSearch(MODEL, {name: [1.0, 2.0]}).fit(X, Y)
 
 
+def with_scaled(*names, **others):
+    return ColumnTransformer([("scaled", DPStandardScaler(), [*names])], **others)
+
+
 def cases_of(table):
     """Parametrize a test by calls, each above the error that it gives."""
     return pytest.mark.parametrize(("call", "text"), re.findall(r"(?m)^(\S.*)\n    (.*)$", table))
@@ -144,7 +150,31 @@ DPLogisticRegression(classes=["1", "2.5"]).fit(X, CODES)
 DPLogisticRegression(classes=["nan", "1"]).fit(X, CODES)
     classes has texts: pass whole numbers as classes; or, .* codes of classes, classes=\[0, 1\]\.$
 MODEL.fit(FRAME, Y)
-    ^Column town holds texts\. Encode them by ColumnTransformer\(\[.*\['town'\]\)\], rem
+    ^Column town holds texts\. Leave ids and names out, as X\.drop\(columns=\['town'\]\); ids of
+MODEL.fit(FRAME, Y)
+    users\. Encode categories by ColumnTransformer\(\[.*\['town'\]\)\], rem
+fitted().predict(NUMBERS.iloc[[0]].assign(age=[None]))
+    ^Column age holds None\. .* or new rows as X\.astype\(train\.dtypes\): steps can fill gaps
+make_dp_pipeline(SimpleImputer(strategy="constant"), *STEPS).fit(X, Y).predict(OBJECTS)
+    ^Columns 0, 1, 2 hold None\. Pass numpy\.asarray\(X, dtype=float\), or new rows as
+CLASSIFIER.fit(NUMBERS.where(NUMBERS > 3), Y)
+    in a DPPipeline, or X\.fillna\(0\.0\) in fit and predict alike
+CLASSIFIER.fit(csr_array(GAPS), Y)
+    in a DPPipeline, or X\.data = numpy\.nan_to_num\(X\.data, nan=0\.0\) in fit
+CLASSIFIER.fit(csr_array(np.where(X > 3, X, np.inf)), Y)
+    as X\.data = numpy\.clip\(X\.data, -1e6, 1e6\) does
+top_items(DPPersonalizedRegressor(1).fit(X[:, :2], X[:, 2], users=np.arange(N)), TABLE, 1)
+    ^model is a DPPersonalizedRegressor, without transform .*: pass a DPTruncatedSVD or DPPCA
+top_items([CLASSIFIER], TABLE, 1)
+    ^model is a list, without transform and inverse_transform
+skdp.testing.check_privacy([CLASSIFIER])
+    ^Pass PrivacyCase\(estimator, \(X,\)\), .* to parametrize_with_privacy_checks; got list\.$
+skdp.testing.parametrize_with_privacy_checks([CLASSIFIER])
+    ^Pass PrivacyCase\(estimator, .* got DPLogisticRegression\.$
+skdp.testing.PrivacyCase(DPTruncatedSVD, (X,))
+    ^estimator must be an object with fit, such as DPPCA\(2, epsilon=100\)\.$
+make_dp_pipeline(OF_USERS, CLASSIFIER_OF_USERS).fit(NUMBERED, Y, users=NUMBERED["user"])
+    ^The ids of users are column 'user' of X, too: pass X\.drop\(columns='user'\)
 DPCovariance().fit(POLARS)
     ^Column town holds .*Column day holds .* Do this to X\.to_pandas\(\), in place of X\.$
 MODEL.fit(X, Y, users=np.arange(N))
@@ -485,6 +515,16 @@ DPStandardScaler(epsilon=4.0, missing="mean").fit(NO_VISITS)
     Noise fills the gaps of column visits,
 DPLinearRegression(response_bound=0.1).fit(MANY, MANY["income"])
     half of the responses are at response_bound=0\.1, .* pass a larger response_bound
+DPLinearRegression().fit(MANY, MANY["income"])
+    ^y has the name of column 'income' of X\. .* from itself: pass X\.drop\(columns='income'\)\.
+DPLinearRegression().fit(pl.from_pandas(MANY), pl.from_pandas(MANY)["income"])
+    from itself: pass X\.drop\('income'\)\.
+make_dp_pipeline(DPStandardScaler(), DPLinearRegression()).fit(MANY, MANY["income"])
+    ^y has the name of column 'income' of X\.
+DPGridSearch(make_dp_pipeline(DPStandardScaler(), DPLinearRegression()), {}).fit(MANY, MANY["age"])
+    ^y has the name of column 'age' of X\.
+make_dp_pipeline(with_scaled("age", "income"), DPLinearRegression()).fit(MANY, MANY["income"])
+    ^y has the name of column 'income' of X\.
 RATED.fit(TRIPLES.to_numpy())
     ^X has 3 columns: if they are users, items and ratings, .*interaction_table\(X, items=
 DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}).fit(X, Y)
@@ -512,6 +552,20 @@ def test_what_is_right_is_not_warned_of():
     flags[:, 0] = 1.0  # one of them is always 1
     DPStandardScaler(bounds=(0, 1), epsilon=4.0).fit(flags)
     DPGridSearch(clone(MODEL).set_params(epsilon=5.0), {}, epsilon=4.0).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("error:y has the name:skdp.PrivacyWarning")
+def test_a_y_with_the_name_of_a_column_that_no_step_takes_is_not_warned_of():
+    y, regression = MANY["income"], DPLinearRegression()
+    regression.fit(MANY.drop(columns="income"), y)
+    regression.fit(MANY.to_numpy(), y)
+    regression.fit(MANY, y.rename("target"))
+    without = FunctionTransformer(lambda rows: rows.drop(columns="income").to_numpy())
+    left_out = [("scaled", DPStandardScaler(), ["age"]), ("none", "drop", ["income"])]
+    rest = ColumnTransformer(left_out, remainder="passthrough")
+    for first in (with_scaled("age", "visits"), without, rest):
+        make_dp_pipeline(first, regression).fit(MANY, y)
+    make_dp_pipeline(DPStandardScaler(), DPCovariance()).fit(MANY, y)  # y is not used
 
 
 @pytest.mark.filterwarnings("error:X has 3 columns:skdp.PrivacyWarning")
@@ -647,11 +701,11 @@ PAIRS = pd.DataFrame({("a", "age"): X[:, 0], ("b", "town"): FRAME["town"]})
     ],
 )
 def test_cures_work_for_columns_of_any_name(rows):
-    patterns = CODED, r"X\.drop\(.*?\)(?=\. N)", r"(?<=texts take )pandas\.to_d.*(?=\.$)"
+    patterns = CODED, r"X\.drop\(.*?\)(?=; ids)", r"(?<=texts take )pandas\.to_d.*(?=\.$)"
     codes, dropped, dates = cures_of(lambda: MODEL.fit(rows, Y), *patterns)
     with pytest.raises(ValueError, match=r"Column .* holds texts") as refused:
         MODEL.fit(rows, Y)
-    renamed = "texts. Set X.columns = [str(c) for c in X.columns] first. Encode"
+    renamed = "texts. Set X.columns = [str(c) for c in X.columns] first. Leave"
     are_texts = isinstance(rows.columns[0], str)
     assert (renamed in str(refused.value)) == (not are_texts)
     rows = rows.copy()

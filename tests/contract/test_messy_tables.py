@@ -135,10 +135,10 @@ pipeline_of(("words", WORDS, ["note"])), TABLE
     'columntransformer__words' takes one column of texts: pass its name
 pipeline_of(("words", WORDS, "note")), TABLE
 passing("town"), TABLE
-    Column town holds texts. Encode them by ColumnTransformer.*OneHotEncoder\(cat
+    Column town holds texts. Leave .* Encode categories by ColumnTransformer.*OneHotEncoder\(cat
 encoding("town", "North", "South"), TABLE
 passing("plan"), TABLE
-    Column plan holds categories. Encode them by ColumnTransformer.*OneHotEncoder\(cat
+    Column plan holds categories. Encode categories by ColumnTransformer.*OneHotEncoder\(cat
 encoding("plan", "North", "South"), TABLE
 passing("joined"), TABLE
     Column joined holds texts. .* dates in texts take pandas.to_datetime\(X\['joined'\]\)\.$
@@ -209,14 +209,14 @@ PLAIN = {
     "gaps": (GAPS[["id", "age"]], r"^Input X contains NaN.* Column age holds NaN\.$"),
     "gaps by number": (GAPS[["id", "age"]].to_numpy(), r"Column 1 holds NaN\.$"),
     "infinity": (TABLE[["id"]].assign(z=np.inf), r"contains .*infinity.* Column z holds infinity"),
-    "texts": (TABLE[["id", "town"]], r"^Column town holds texts\. Encode"),
+    "texts": (TABLE[["id", "town"]], r"^Column town holds texts\. Leave"),
     "texts by number": (
         TABLE[["id", "town"]].to_numpy(),
-        r"Column 1 holds texts.*, or leave them out, .* to pandas\.DataFrame\(X\)\.infer_objects",
+        r"Column 1 holds texts\. Leave ids .* to pandas\.DataFrame\(X\)\.infer_objects",
     ),
     "texts of polars": (
         pl.DataFrame(TABLE[["id", "town"]]),
-        r"holds texts.*X.drop\(columns=\['town'\]\)\. .* X\.to_pandas\(\), in place of X\.$",
+        r"holds texts.*X.drop\(columns=\['town'\]\); .* X\.to_pandas\(\), in place of X\.$",
     ),
     "categories": (TABLE[["id", "plan"]], "Column plan holds categories. Encode"),
     "dates": (TABLE[["id", "when"]], "^Column when holds dates"),

@@ -156,7 +156,7 @@ def test_a_private_score_takes_the_labels_of_rows_in_parts(paths):
 def test_what_encodes_no_texts_refuses_them(kind, paths):
     rows = data_of(kind, 200, paths)
     classify = DPLogisticRegression(classes=["no", "yes"])
-    encode = r"Columns town, note hold texts.* Encode them by ColumnTransformer"
+    encode = r"Columns town, note hold texts.* Encode categories by ColumnTransformer"
     for model in (classify, DPPipeline([("scale", DPStandardScaler()), ("classify", classify)])):
         with pytest.raises(ValueError, match=encode):
             model.fit(*rows)
