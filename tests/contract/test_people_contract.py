@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.federated import Federation
-from skdp.model_selection import DPGridSearch, _report, privacy_spent
+from skdp.model_selection import DPGridSearch, privacy_spent
 from skdp.units import Entry, Interaction, SparseRow
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -275,7 +275,7 @@ def test_searches_are_counted_only_with_folds_that_follow_from_ids(splits):
 
 def test_only_folds_by_ids_are_counted():
     """Folds in which one person's rows move others to other folds are refused."""
-    codes = rows_of_people()[2]
+    X, y, codes = rows_of_people()
     more = np.append(codes, np.zeros(500, int))
     for is_shuffled, is_fixed in ((True, True), (False, False)):
         cv = model_selection.GroupKFold(
@@ -283,7 +283,10 @@ def test_only_folds_by_ids_are_counted():
         )
         before, after = (_folds_of(cv, one) for one in (codes, more))
         assert (np.count_nonzero(before[1:] != after[1:]) == 0) == is_fixed
-        assert _report.splits_by_ids(cv) == is_fixed
+        model = skdp.DPLogisticRegression(classes=[0, 1, 2], privacy_unit="user")
+        search = model_selection.GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=cv)
+        search.fit(X[codes], y[codes], groups=codes, users=codes)
+        assert ("not counted" in str(privacy_spent(search))) == (not is_fixed)
 
 
 def _folds_of(cv, codes):
