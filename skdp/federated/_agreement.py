@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import joblib
@@ -187,12 +186,11 @@ def _own_view(
     terms: Terms, estimator: Any, spec: Any, agreed: Agreed | None, null: Any, X: Any, y: Any
 ) -> Any:
     """Check and read the rows of one owner, for a fit with the spec of the rows of all owners."""
-    check_size = partial(_check_size, null=null, most_rows=terms.most_rows)
     # Between two sums a fit may wait for days. If X has changed meanwhile, norms of the old rows
     # must not clip the new rows. So norms are not stored, which `is_repeatable` would allow.
     if isinstance(estimator, MatrixEstimator):
         checked = estimator._checked(X)
-        check_size(checked.shape, is_sparse=holds_sparse(checked))
+        _check_size(terms, null, checked.shape, is_sparse=holds_sparse(checked))
 
         def _rows(source: Source, n_jobs: int | None) -> Rows:
             source.is_repeatable = False
@@ -207,7 +205,8 @@ def _own_view(
         own.set_params(bounds=spec.interval)
     own_spec, (view, _) = own._validate(*checks.in_parts(X, y))
     source = source_of_view(view)
-    check_size(source.shape, is_sparse=getattr(source, "is_sparse", holds_sparse(null)))
+    is_sparse = getattr(source, "is_sparse", holds_sparse(null))
+    _check_size(terms, null, source.shape, is_sparse=is_sparse)
     if any(getattr(own_spec, name, None) != getattr(spec, name, None) for name in _OF_KIND):
         raise ValueError("X has another layout than like: all owners must pass rows of one kind.")
     _check_classes(getattr(own_spec, "classes", ()), getattr(spec, "classes", ()))
@@ -237,9 +236,10 @@ def digest_of_view(view: Any) -> bytes:
     return b"".join(digests(*parts, *([] if targets is None else [targets])))
 
 
-def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows: int) -> None:
+def _check_size(terms: Terms, null: Any, shape: tuple[int, int], *, is_sparse: bool) -> None:
     """Refuse rows whose number, width or sparsity contradicts the agreement."""
-    (n_rows, n_features), agreed_width = shape, math.prod(null.shape[1:])
+    (n_rows, n_features), most_rows = shape, terms.most_rows
+    agreed_width = math.prod(null.shape[1:])
     if n_features != agreed_width:
         raise ValueError(f"X has {n_features} features, but {agreed_width} are agreed on.")
     if not 1 <= n_rows <= most_rows:
@@ -339,7 +339,7 @@ def _pipeline_data(agreement: Agreement, X: Any, y: Any) -> PipelineData:
     takes_gaps = get_tags(pipeline.steps[0][1]).input_tags.allow_nan
     finite = "allow-nan" if takes_gaps else True
     rows = checks.check_rows_or_blocks(X, "DPPipeline", ensure_all_finite=finite)
-    _check_size(rows.shape, is_sparse=holds_sparse(rows), null=null, most_rows=agreement.most_rows)
+    _check_size(agreement, null, rows.shape, is_sparse=holds_sparse(rows))
     for step in steps_of(pipeline):
         if get_tags(step.estimator).target_tags.required:
             checks.check_given(y, type(step.estimator).__name__)

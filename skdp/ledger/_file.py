@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from skdp.exceptions import NEW_LEDGER, BudgetError, LedgerError, shown
 from skdp.ledger._database import connected, insert, new_file, rows_of
 from skdp.privacy import gaussian_dp, pure_dp
-from skdp.privacy.plan import largest_epsilon
+from skdp.privacy.plan import PrivacyCost, largest_epsilon
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,10 +49,8 @@ class Limit:
                 "A limit needs numbers, 0 < epsilon < inf and 0 <= delta < 1, got "
                 f"epsilon={shown(epsilon)} and delta={shown(delta)}."
             )
-        epsilon, delta = float(epsilon), float(delta)
-        if delta == 0:
-            return cls(epsilon, delta, pure_dp.mu_from_epsilon(epsilon))
-        return cls(epsilon, delta, gaussian_dp.mu_from_epsilon_delta(epsilon, delta))
+        cost = PrivacyCost(float(epsilon), float(delta))
+        return cls(cost.epsilon, cost.delta, cost.mu)
 
     def cost_of(self, record: Any) -> tuple[int, int]:
         """Return the cost of a fit as two numbers of units, rounded up, from the record of the fit.
@@ -102,14 +100,11 @@ class Limit:
             return self.epsilon * (units / WHOLE) * (1 - _SAFETY)
         mu = self.mu * math.sqrt(units / WHOLE)
         delta = self.delta if delta is None else delta
-        if delta == 0:
-            epsilon, mu_of = pure_dp.epsilon_from_mu(mu), pure_dp.mu_from_epsilon
-        else:
-            epsilon = largest_epsilon(mu, delta, delta_tail)
-            mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
+        is_pure = delta == 0
+        epsilon = pure_dp.epsilon_from_mu(mu) if is_pure else largest_epsilon(mu, delta, delta_tail)
         # The cost of epsilon is rounded up, so epsilon is lowered until it costs at most `units`.
         less = _SAFETY
-        while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
+        while epsilon > 0 and self._units_of(PrivacyCost(epsilon, delta, delta_tail).mu) > units:
             epsilon *= max(0.0, 1 - less)
             less *= 2
         return min(epsilon, self.epsilon) if delta <= self.delta else epsilon
