@@ -170,7 +170,7 @@ def _refusal(model: Any) -> str:
 # The twin of each class.
 
 
-_OUTPUT = "_sklearn_output_config"  # set by set_output
+_OUTPUT = "_sklearn_output_config"  # the attribute that set_output sets
 
 
 def _copied(model: Any, twin: Any, *names: str) -> Any:

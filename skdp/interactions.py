@@ -249,12 +249,10 @@ def top_items(
             "items, or in another order: make both tables with the same items, which are "
             "model.feature_names_in_ if the model has names."
         )
-    is_candidate = np.ones(len(items), dtype=bool)
-    if candidates is not None:
-        listed = checked_ids(candidates, "candidates")
-        is_candidate = np.isin(items, listed)
-        if is_candidate.sum() < len(np.unique(listed)):
-            raise ValueError("candidates must be items of history.items; at least one is not.")
+    listed = items if candidates is None else checked_ids(candidates, "candidates")
+    is_candidate = np.isin(items, listed)
+    if is_candidate.sum() < len(np.unique(listed)):
+        raise ValueError("candidates must be items of history.items; at least one is not.")
     best_of_users = {}
     for batch in batches_of(len(users), n_items):
         with without_warnings():  # about missing names: names were compared above

@@ -80,7 +80,7 @@ def _keys_of(
 ) -> list[Keys]:
     """Return the `Keys` of each step of a candidate; `facts` has what is known before its fit."""
     keys: list[Keys] = []
-    key_before: Hashable = ()  # of all earlier steps
+    key_before: Hashable = ()  # one key of all earlier steps
     for number, (step, known) in enumerate(zip(steps, facts, strict=True)):
         free, parameters = frozenset[str](), {"": step.estimator}
         if step.is_private:

@@ -83,7 +83,7 @@ def _complaint_of_holder(holder: Any) -> str:
         return "has callbacks that ask for rows, and may store them or their scores"
     if holder.memory is not None:
         return "has memory, which stores rows, and repeats a fit with its noise for the same data"
-    is_behind = False  # a private step
+    is_behind = False  # whether a private step comes before
     for name, step in holder.steps:
         is_private = bool(rules.private_steps(step))
         if is_behind and not (is_private or rules.takes_all_rows(step)):

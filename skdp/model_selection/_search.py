@@ -394,19 +394,19 @@ class DPGridSearch(BaseDPSearch):  # numpydoc ignore=PR02
     -----
     **Privacy.** Unit and adjacency: those of the private steps, which have to agree; if some steps
     protect rows and others records (rows with responses), the search protects records. Mechanisms:
-    those of the fits; a search with Gaussian counts for the level that losses are clipped to; and
-    the exponential mechanism [1]_ for the choice, whose cost is exact in Gaussian differential
+    those of the fits; Gaussian counts, which find the level that losses are clipped to; and the
+    exponential mechanism [1]_ for the choice, whose cost is exact in Gaussian differential
     privacy. The median of a row's losses is subtracted from them, and the differences are clipped
     to half of the level. So one row moves the difference between two candidates by at most twice
     the level. A user counts once, with the means of the losses of its rows. Areas under the ROC
     curve are compared by the same mechanism, by the number of pairs of rows of both classes in the
     wrong order: one of n rows moves this number by less than n. F1 and balanced accuracies follow
     from Gaussian counts of true and predicted classes for all candidates together.
-    Released: all that the fits release, ten counts, and the choice. Assumed public: the shape of X
-    and the parameters. The squares of mu of all fits and of the choice add up to the square of the
-    mu of (`epsilon`, `delta`). The choice takes 5% of this square if one fit serves all candidates,
-    else 10%. A last fit takes nine times as much as a fit of the search. Not covered: results of
-    `predict`, `transform` and `score`.
+    Released: all that the fits release, the counts for the level, and the choice. Assumed public:
+    the shape of X and the parameters. The squares of mu of all fits and of the choice add up to the
+    square of the mu of (`epsilon`, `delta`). The choice takes 5% of this square if one fit serves
+    all candidates, else 10%. A last fit takes nine times as much as a fit of the search. Not
+    covered: results of `predict`, `transform` and `score`.
 
     There is no `n_jobs`, no `cv` and no `error_score`; set the threads on the estimator. Candidates
     are judged by the rows that they were fitted to: holding rows back costs more than it gains,

@@ -131,7 +131,7 @@ class SharedBudget:
 
     steps: Any
     shares: Any
-    _validate_names: Any  # of scikit-learn
+    _validate_names: Any  # method of composed estimators of scikit-learn
 
 
 def has_budget(estimator: Any) -> bool:

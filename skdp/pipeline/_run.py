@@ -196,7 +196,7 @@ class StepFacts:
     spec: Any = None
     follows: str = ""
     data: Any = None  # of a step that has validated its rows: what the validation returned
-    # Otherwise the arguments of `_spec_of_size`: numbers of rows and of columns, and public rows.
+    # Other steps have the arguments of `_spec_of_size`: numbers of rows and columns, public rows.
     size: tuple[int, int, Any] | None = None
 
     @cached_property
@@ -281,7 +281,7 @@ def _first_result(name: str, step: Any, like: Any) -> Any:
     for rows in pairs:
         with suppress(ValueError):
             return public_steps.made_of(name, step, rows)
-    return public_steps.made_of(name, step, pairs[0])  # raises its error
+    return public_steps.made_of(name, step, pairs[0])  # raises the error of the first pair
 
 
 def _width_of(X: Any) -> int | None:
