@@ -1,4 +1,4 @@
-"""People as units: a person counts once in every sum, whatever number of rows the person has."""
+"""Units of views: rows, or people, who count once in every sum, whatever rows they have."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import CURES, MISSING, not_finite_rows, text_of_kinds
 from skdp.data.parts import Parts, Targets
-from skdp.data.people import Agreed, People, UnitView
+from skdp.data.people import Agreed, People, UnitView, sample_weight_of
 from skdp.data.reduce import Kernel, PerRow, map_sum, on_block
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
 from skdp.linalg.matrices import SampleWeighted
@@ -370,8 +370,7 @@ class Rows(UnitView):  # numpydoc ignore=PR02
             block = self._block_of(raw, scratch)
             if self.weighting is not None:
                 block = block.weighted(self.weighting, None if known is None else known[rows])
-            if self.people is not None:
-                block = block.with_sample_weight(self.people.weights[rows])
+            block.sample_weight = sample_weight_of(self.people, rows)
             yield rows, block
 
     @property
