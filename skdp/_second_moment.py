@@ -186,7 +186,7 @@ def release_moment(
         rough = budget.release(plan.rough, summed_moment(spec, view, units) / spec.n_units)
         values, vectors = np.linalg.eigh(rough.value[:-1, :-1])
         edge = noise_edge(rough.noise_std * math.sqrt(0.5), len(values))
-        if values[0] <= max(edge, _COLLINEAR * float(values.mean())):
+        if not values[0] > max(edge, _COLLINEAR * float(values.mean())):
             # Eigenvalues below the edge of the noise are raised to this edge.
             root = np.asarray(vectors * np.sqrt(np.maximum(values, edge)))
     total = summed_moment(spec, view, units, root)

@@ -213,7 +213,7 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
         name, change = "sum of squares", partial(_squares_change, unit)
         if not isinstance(spec.center, str):
             point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
-            # The sensitivity of other units than second moments exceeds the rounding by far.
+            # Except for second moments, the sensitivity exceeds the rounding by far.
             known = {"point": point, "rounding": spec.rounding * unit.is_second_moment}
         total = cost.release(name, mechanism, total_share, change, known, follows=MEAN)
     share = 1 - math.fsum([mean_share, total_share])
