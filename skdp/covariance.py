@@ -334,14 +334,14 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         """
         penalties = {"alpha": [Interval(Real, 0, None, closed="left"), None]}
         checks.validate_plain(penalties, {"alpha": alpha}, "regression")
-        fit, columns = self._regress(target, on, 0.0 if alpha is None else float(alpha))
+        fit, columns, at = self._regress(target, on, 0.0 if alpha is None else float(alpha))
         has_intercept = not self.assume_centered
         model: Any = LinearRegression(fit_intercept=has_intercept)
         if alpha is not None:
             model = Ridge(float(alpha), fit_intercept=has_intercept)
         self._named(model, columns)
         model.coef_ = fit.coef
-        mean, at = self.location_, self._place("target", target)
+        mean = self.location_
         model.intercept_ = float(mean[at] - fit.coef @ mean[columns]) if has_intercept else 0.0
         if self.noise_std_.any() and not fit.coef.any():
             warn_of_privacy(
@@ -380,15 +380,14 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         PrivacyWarning
             If noise hides the scale of the target: the errors may be far too small then.
         """
-        fit, columns = self._regress(target, on)
+        fit, columns, at = self._regress(target, on)
         denoising.check_visible(fit)
-        involved = [*columns, self._place("target", target)]
-        if not self._is_scaled[involved[-1]]:
+        if not self._is_scaled[at]:
             warn_of_privacy(
                 f"Standard errors may be far too small: noise hides the scale of {shown(target)}, "
                 "so that clipping may have taken most of it. Fit with a larger epsilon."
             )
-        facts = (fact[involved] for fact in (self.presence_, self.left_, self._is_scaled))
+        facts = (fact[[*columns, at]] for fact in (self.presence_, self.left_, self._is_scaled))
         return denoising.coefficient_errors(fit, self.n_samples_seen_, self.unclipped_, *facts)
 
     def r2(self, target: Any, on: Any = None) -> denoising.Estimate:
@@ -485,8 +484,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
             If the noisy mean of the column is not between 0 and 1, or hidden (`is_located_`), or if
             its noisy variance is far above 1/4, the largest of such columns.
         """
-        fit, columns = self._regress(target, on)
-        fraction = float(self.location_[self._place("target", target)])
+        fit, columns, at = self._regress(target, on)
+        fraction = float(self.location_[at])
         # A column of 0 and 1 has a variance of at most 1/4. Noise triples this variance only if the
         # released variance is mostly noise.
         is_wide = fit.moment[-1, -1] > 3 / 4
@@ -579,8 +578,8 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
 
     def _regress(
         self, target: Any, on: Any, alpha: float = 0.0
-    ) -> tuple[denoising.Regression, list[int]]:
-        """Return the regression of the target on columns, and the indices of the columns."""
+    ) -> tuple[denoising.Regression, list[int], int]:
+        """Return the regression of the target on columns, and the indices of columns and target."""
         checks.check_is_released(self)
         at = self._place("target", target)
         columns = self._columns(on, without=at)
@@ -600,7 +599,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         # Gaps leave fewer pairs of entries than rows, which makes the moment less accurate.
         missing_pairs = float(np.mean(1 / self.presence_[columns])) ** 2 - 1
         gaps = math.sqrt(max(missing_pairs, 0.0) / self.n_samples_seen_)
-        return denoising.regress(self.covariance_, noise, columns, at, penalty, gaps), columns
+        return denoising.regress(self.covariance_, noise, columns, at, penalty, gaps), columns, at
 
     def _place(self, parameter: str, column: Any) -> int:
         """Return the index of a column, given by its name or index."""

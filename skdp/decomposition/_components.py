@@ -283,7 +283,6 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         # Noise may make the total smaller than the sum of the leading variances.
         total = max(factors.total / degrees_of_freedom, leading.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
-        self.mean_ = in_dtype(factors.mean, dtype)
         n_left_out = min(spec.shape) - n_components
         noise_variance = (total - leading.sum()) / n_left_out if n_left_out else 0.0
         # Noise may leave no variance outside the components: the precision would be infinite.
@@ -512,5 +511,4 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
         squared_mean = max(mean @ mean - len(mean) * factors.mean_noise_variance, 0.0)
         total = max(factors.total / n_rows - squared_mean, variances.sum())
         self._set_components(factors, variances, total, dtype)
-        self.mean_ = in_dtype(mean, dtype)
         return spec.n_components

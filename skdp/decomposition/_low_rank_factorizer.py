@@ -15,7 +15,6 @@ from skdp._validation import AT_LEAST_ONE, with_parameters
 from skdp.decomposition import _spec
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
-    Projection,
     ReconstructionMixin,
     warnings_for_factors,
 )
@@ -244,10 +243,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
             return solve_projection(spec, plan, *opened)
         solve = solve_one_pass if spec.solver == "two_sketch" else solve_best_fit
         return solve(spec, plan, *opened)
-
-    @property
-    def _projection(self) -> Projection:
-        return Projection(self.components_, middle=self._middle)
 
     @property
     def _is_promised(self) -> bool:

@@ -482,7 +482,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _set_components(
         self, factors: _spec.Factors, variances: np.ndarray, total: float, dtype: np.dtype
     ) -> None:
-        """Set the leading components, their variances, and the fractions of the total variance."""
+        """Set the mean, the components, their variances, and fractions of the total variance."""
+        self.mean_ = in_dtype(factors.mean, dtype)
         self.explained_variance_ = in_dtype(variances, dtype)
         self.explained_variance_ratio_ = in_dtype(_spec.ratios_of(variances, total), dtype)
         self.components_ = in_dtype(factors.components, dtype)
@@ -511,7 +512,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     @property
     def _projection(self) -> Projection:
-        return Projection(self.components_, self._unit.normalize)
+        middle = getattr(self, "middle_", 0.0)
+        return Projection(self.components_, self._unit.normalize, middle=middle)
 
     @property
     def _n_features_out(self) -> int:
