@@ -200,7 +200,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         if labels is None:
             classes = supervised.given_classes(self.classes)
         elif self.classes is None:
-            classes = supervised.classes_in(labels)
+            supervised.check_count(labels)
+            classes = labels
         else:
             classes = supervised.classes_of(labels, self.classes)
         if self._takes_matrices and len(classes) > 2:

@@ -358,30 +358,26 @@ def classes_or_codes(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
 
 
-def classes_in(labels: np.ndarray) -> np.ndarray:
-    """Return the sorted labels that occur; refuse a single one, and more than `_MOST_LABELS`."""
-    distinct = np.unique(labels)
-    if len(distinct) < 2:
+def check_count(labels: np.ndarray) -> None:
+    """Refuse as classes a single label that occurs, and more than `_MOST_LABELS` of them."""
+    if len(labels) < 2:
         raise ValueError(
             "y has labels of one class only, but a classifier needs two classes or more: pass "
             "classes, a list of all possible labels."
         )
-    if len(distinct) > _MOST_LABELS:
+    if len(labels) > _MOST_LABELS:
         raise ValueError(
             f"y has more than {_MOST_LABELS} different labels, which classes=None would publish: "
             "pass classes, a list of all possible labels, or fit a regression to numbers."
         )
-    return distinct
 
 
-def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
+def labels_in(y: Targets, n_jobs: int | None) -> np.ndarray:
     """Find all labels that occur in y, in one pass; refuse bad labels, without showing them."""
-    if not isinstance(y, Targets):
-        return np.unique(checked_labels(y))
 
     def _of_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow]:
         """Return the distinct labels of a part, and their kind."""
-        labels = labels_in(column[:, 0])
+        labels = np.unique(checked_labels(column[:, 0]))
         return PerRow(labels), PerRow(np.array([_kind_of(type(label)) for label in labels[:1]]))
 
     distinct, kinds = map_sum(y, _of_part, 0, n_jobs)

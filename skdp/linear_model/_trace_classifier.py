@@ -151,8 +151,7 @@ def solve_trace_classes(
     _, bound = _release_bound(spec, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
     released = budget.release(plan.mean, total, bound, rounding=spec.rounding)
-    mean = released.value / spec.n_units
-    noise_of_mean = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
+    mean, noise_std = released.mean(spec.n_units)
     # Matrices are clipped again, as subtracting the mean has changed their norms.
     view = view.centered(mean).measured()
     norm, bound = _release_bound(spec, plan.centered_norm, view, budget)
@@ -174,6 +173,7 @@ def solve_trace_classes(
     scores = replace(scores, fraction_std=std)
     factor, gain = release_factor(spec, plan.losses, view, scores, budget)
     warnings: tuple[str, ...] = ()
+    noise_of_mean = math.sqrt(spec.n_features) * noise_std
     if gain < logistic_fit.CLEAR_GAIN and noise_of_mean > _MOST_NOISE * norm:
         warnings = (_HIDDEN,)
     elif gain < logistic_fit.LEAST_GAIN and spec.cost.is_private:

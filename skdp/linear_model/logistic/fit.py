@@ -487,8 +487,8 @@ def _release_moment(
         return joint_gram(block, np.column_stack([constants, beside[1] * labels]))
 
     total = view.map_sum(_joint_moment, (spec.n_features + 1 + spec.n_classes) ** 2)
-    noisy, noise_std = budget.release(release, total, row_norm, rounding=spec.rounding)
-    moment, noise_std = noisy / spec.n_units, noise_std / spec.n_units
+    released = budget.release(release, total, row_norm, rounding=spec.rounding)
+    moment, noise_std = released.mean(spec.n_units)
     whitening = logistic_plan.whitening_of(moment, noise_std, beside[0], spec.n_features)
     clip_norm = logistic_plan.level_factor(spec) * whitening.clip_norm
     class_noise = noise_std / beside[1] * math.sqrt(0.5)

@@ -409,8 +409,8 @@ class Pace:
 def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whitening) -> float:
     """Choose the momentum: with more than two classes, the one with the least predicted log loss.
 
-    With two classes, momentum is to halve the number of steps. It is larger if one class is rare,
-    or if noise hardly matters.
+    With two classes, steps with this momentum go as far as twice as many steps without. If one
+    class is rare, or if noise hardly matters, the momentum is larger.
     """
     has_two, curvature = spec.n_classes == 2, curvature_at(start[-1])
     strength = spec.strength / (spec.n_classes - 1) * curvature * spec.n_classes

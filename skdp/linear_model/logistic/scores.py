@@ -89,8 +89,8 @@ class Scores:
 
     def bounds(self, factor: float) -> np.ndarray:
         """Return the lower and upper bounds of the scores, for each column."""
-        reach = factor * self.farthest
-        return np.stack([self.offsets(factor) - reach, self.offsets(factor) + reach])
+        offsets, farthest = self.offsets(factor), factor * self.farthest
+        return np.stack([offsets - farthest, offsets + farthest])
 
     def weights(self, factor: float) -> np.ndarray:
         """Return weights of raw rows, for scores multiplied by `factor`; intercepts come last."""

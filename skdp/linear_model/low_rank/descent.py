@@ -226,8 +226,8 @@ def release_start(
     level = min(clip * spread * math.sqrt(design.n_entries), NO_CLIPPING)
     vectors = partial(products, responses=records.responses)
     total, _ = trace_records.clipped_sum(design, vectors, level, design.n_entries)
-    released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
-    mean, noise_std = released / design.n_records, float(noise_std) / design.n_records
+    released = budget.release(plan, total, level, rounding=design.rounding)
+    mean, noise_std = released.mean(design.n_records)
     if records.covariance is not None:
         inverse = np.linalg.inv(records.covariance)
         mean, noise_std = inverse @ mean, noise_std * _rms_factor(inverse, len(inverse))

@@ -190,7 +190,8 @@ class Spread:
     size: float  # root mean square of responses; if most are 0, of all others
     fraction_off_center: float = 1.0  # fraction of responses other than 0, if most are 0; else 1
     is_guess: bool = False  # whether `size` is a guess, as noise hides responses without a bound
-    hidden: float = 0.0  # fraction of the responses in bins that noise hides, minus its own noise
+    # Fraction of the responses in bins that noise hides, less the noise std of this fraction.
+    hidden: float = 0.0
 
     @property
     def of_all(self) -> float:
@@ -413,9 +414,9 @@ def release_center(
     level = _CENTER_CLIP * norm if budget.is_private else NO_CLIPPING
     ones = responses.mapped(lambda values: np.where(np.isnan(values), np.nan, 1.0))
     total, _ = clipped_sum(design, partial(products, responses=ones), level, design.n_entries)
-    released, noise_std = budget.release(plan[1], total, level, rounding=design.rounding)
-    mean = released.reshape(design.matrix_shape) / design.n_records
-    return visible_mean(mean, noise_std / design.n_records), norm
+    released = budget.release(plan[1], total, level, rounding=design.rounding)
+    mean, noise_std = released.mean(design.n_records)
+    return visible_mean(mean.reshape(design.matrix_shape), noise_std), norm
 
 
 def public_center(design: Design) -> np.ndarray:
