@@ -371,7 +371,7 @@ def _scales(
     Features are scaled one by one, entries of other matrices all by one number. The plan has a
     branch for matrices far from 0, with releases of further means, and one for all others.
     """
-    usual = plan.branches.branches[0]
+    (usual, *centered), size = plan.branches.branches, math.sqrt(design.n_entries)
     if plan.features is not None:
         shape = design.n_records, design.n_entries
         scales = release_scales(plan.features, design, shape, None, budget)
@@ -382,38 +382,26 @@ def _scales(
         )
         return standardized_by(scales, spec), usual
     if plan.first_center is not None:
-        return _released_center(plan, design, responses, budget)
-    center = None
+        # If the first mean is far from 0, further means around it refine the center.
+        design = replace(design, center=np.zeros(design.matrix_shape))
+        release = partial(trace_records.release_center, responses=responses, budget=budget)
+        center, norm = release(plan.first_center, design)
+        if float(np.linalg.norm(center)) <= _FAR * norm:
+            return Transform(center if center.any() else None, size / norm), usual
+        (branch,) = centered
+        for releases in branch.centers:
+            center = center + release(releases, replace(design, center=center))[0]
+        norm = release_norm(branch.matrix_norm, replace(design, center=center), responses, budget)
+        return Transform(center, size / norm), branch
     if usual.matrix_norm is not None:
         norm = release_norm(usual.matrix_norm, design, responses, budget)
-    elif spec.is_vector:
+        return Transform(None, size / norm), usual
+    if spec.is_vector:
         return exact_standardization(design, centered=spec.fit_intercept), usual
-    else:
-        center = trace_records.public_center(design) if spec.is_centered else None
-        exact = float(np.median(replace(design, center=center).norms()))
-        norm = exact if SCALE_GRID[0] <= exact <= SCALE_GRID[-1] else 1.0
-    return Transform(center, math.sqrt(design.n_entries) / norm), usual
-
-
-def _released_center(
-    plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
-) -> tuple[Transform, FittedReleases]:
-    """Return the map that subtracts a released center, and the plan of the later releases.
-
-    If the first mean is far from 0, further means around it refine the center.
-    """
-    usual, centered = plan.branches.branches
-    assert plan.first_center is not None
-    design = replace(design, center=np.zeros(design.matrix_shape))
-    release = partial(trace_records.release_center, responses=responses, budget=budget)
-    center, norm = release(plan.first_center, design)
-    size = math.sqrt(design.n_entries)
-    if float(np.linalg.norm(center)) <= _FAR * norm:
-        return Transform(center if center.any() else None, size / norm), usual
-    for releases in centered.centers:
-        center = center + release(releases, replace(design, center=center))[0]
-    norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
-    return Transform(center, size / norm), centered
+    public = trace_records.public_center(design) if spec.is_centered else None
+    exact = float(np.median(replace(design, center=public).norms()))
+    norm = exact if SCALE_GRID[0] <= exact <= SCALE_GRID[-1] else 1.0
+    return Transform(public, size / norm), usual
 
 
 @dataclass(frozen=True)

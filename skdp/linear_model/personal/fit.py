@@ -478,35 +478,20 @@ def solve_personal(
         users.multiply_rows(whitening)
     if isinstance(plan.model, ClippedSum):
         start = starts.release_mean_model(spec, plan.model, users, budget)
+        return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)
+    start = starts.release_start(spec, plan.model, users, levels, budget)
+    if isinstance(plan.model.steps, AltminReleases):
+        start = alternate(plan.model.steps, start, users, budget)
     else:
-        start, head_warnings = _release_heads(spec, plan.model, users, levels, budget)
-        warnings += head_warnings
-    return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)
-
-
-def _release_heads(
-    spec: PersonalSpec,
-    plan: plans.HeadReleases,
-    users: Users,
-    levels: UserLevels,
-    budget: PrivacyBudget,
-) -> tuple[Start, tuple[str, ...]]:
-    """Release the representation and the prior of users' heads; return both, and warnings."""
-    fitted = starts.release_start(spec, plan, users, levels, budget)
-    if isinstance(plan.steps, AltminReleases):
-        fitted = alternate(plan.steps, fitted, users, budget)
-    else:
-        fitted = descend(plan.steps, fitted, users, budget)
-    rough = fitted.prior.noise_variance
-    fitted = release_scales(plan.scales, fitted, users, budget)
-    chosen = choose_prior(plan.prior_vote, fitted, rough, users, budget)
-    prior = chosen.prior
+        start = descend(plan.model.steps, start, users, budget)
+    rough = start.prior.noise_variance
+    start = release_scales(plan.model.scales, start, users, budget)
+    prior = choose_prior(plan.model.prior_vote, start, rough, users, budget).prior
     has_intercepts = prior.intercept_variance * levels.row_count > prior.noise_variance
-    if prior.noise_variance <= fitted.prior.noise_variance or has_intercepts:
-        return chosen, ()
-    # The vote chose a noise variance so large that heads are nearly 0.
-    warning = (
-        "Most users are predicted best by the mean model: their heads add little to it. Pass "
-        "n_components=0 to fit the mean model alone."
-    )
-    return chosen, (warning,)
+    if prior.noise_variance > start.prior.noise_variance and not has_intercepts:
+        # The vote chose a noise variance so large that heads are nearly 0.
+        warnings += (
+            "Most users are predicted best by the mean model: their heads add little to it. Pass "
+            "n_components=0 to fit the mean model alone.",
+        )
+    return SharedModel(center, response_center, whitening, prior, start.snr, warnings)
