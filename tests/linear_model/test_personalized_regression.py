@@ -1,7 +1,6 @@
 """Personal regression: what is recovered, heads, ids, and searches."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -184,9 +183,9 @@ def test_noisy_responses_alone_are_no_reason_to_doubt_heads():
 def test_heads_add_much_where_levels_of_users_differ(level, monkeypatch):
     """Users may vote for so much noise that their slopes are 0; their intercepts are not."""
 
-    def for_noise(vote, start, *rest):
-        choose_prior(vote, start, *rest)
-        return replace(start, prior=start.prior.changed(0.0, 100.0))
+    def for_noise(vote, prior, *rest):
+        choose_prior(vote, prior, *rest)
+        return prior.changed(0.0, 100.0)
 
     monkeypatch.setattr("skdp.linear_model.personal.fit.choose_prior", for_noise)
     generator = np.random.default_rng(0)

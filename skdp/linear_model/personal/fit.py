@@ -234,8 +234,8 @@ _MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
 
 
 def release_scales(
-    plan: tuple[Search, ...], start: Start, users: Users, budget: PrivacyBudget
-) -> Start:
+    plan: tuple[Search, ...], prior: Prior, users: Users, budget: PrivacyBudget
+) -> Prior:
     """Release better estimates of the variances of noise and of intercepts, if planned.
 
     The start has rough estimates, which suffice for steps. Each user has a factor that corrects
@@ -243,11 +243,10 @@ def release_scales(
     """
     variances = ("noise_variance", _noise_ratios), ("intercept_variance", _intercept_ratios)
     for search, (name, ratios) in zip(plan, variances, strict=False):
-        prior = start.prior
         factors = users.map_users(partial(ratios, prior=prior))
         variance = getattr(prior, name) * budget.quantile(search, factors, q=0.5)
-        start = replace(start, prior=replace(prior, **{name: variance}))
-    return start
+        prior = replace(prior, **{name: variance})
+    return prior
 
 
 def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
@@ -296,19 +295,19 @@ _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
 def choose_prior(
-    vote: Release, start: Start, rough: float, users: Users, budget: PrivacyBudget
-) -> Start:
+    vote: Release, prior: Prior, rough: float, users: Users, budget: PrivacyBudget
+) -> Prior:
     """Release votes of users on `PRIORS`, by leave-one-out errors, and take the best prior.
 
     If users differ along other directions than the components, residuals contain signal, so their
     variance is too large for the noise variance. For priors with such directions (`mix` above 0),
     the noise variance is then the geometric mean of this variance and `rough`, an estimate.
     """
-    correction = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
+    correction = min(math.sqrt(rough / prior.noise_variance), 1.0)
     choices = tuple(
         (mix, factor * correction if mix > 0 else factor) for mix, factor in plans.PRIORS
     )
-    best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
+    best = users.map_users(partial(best_priors, prior=prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
     # A prior without a mix, that is, without directions outside the representation, must lead by
     # noise: to trust a noisy representation costs more than to distrust a good one. Priors with a
@@ -319,7 +318,7 @@ def choose_prior(
     lead_of_none = _LEAD_OF_NONE * users.n_users
     unmixed = _LEAD * noise_std + lead_of_none * (factors > 1)
     excess = counts - np.where(mixes > 0, 2 * lead_of_none * (factors < _CLOSE), unmixed)
-    return replace(start, prior=start.prior.changed(*choices[int(np.argmax(excess))]))
+    return prior.changed(*choices[int(np.argmax(excess))])
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
@@ -485,13 +484,13 @@ def solve_personal(
     else:
         start = descend(plan.model.steps, start, users, budget)
     rough = start.prior.noise_variance
-    start = release_scales(plan.model.scales, start, users, budget)
-    prior = choose_prior(plan.model.prior_vote, start, rough, users, budget).prior
-    has_intercepts = prior.intercept_variance * levels.row_count > prior.noise_variance
-    if prior.noise_variance > start.prior.noise_variance and not has_intercepts:
+    prior = release_scales(plan.model.scales, start.prior, users, budget)
+    chosen = choose_prior(plan.model.prior_vote, prior, rough, users, budget)
+    has_intercepts = chosen.intercept_variance * levels.row_count > chosen.noise_variance
+    if chosen.noise_variance > prior.noise_variance and not has_intercepts:
         # The vote chose a noise variance so large that heads are nearly 0.
         warnings += (
             "Most users are predicted best by the mean model: their heads add little to it. Pass "
             "n_components=0 to fit the mean model alone.",
         )
-    return SharedModel(center, response_center, whitening, prior, start.snr, warnings)
+    return SharedModel(center, response_center, whitening, chosen, start.snr, warnings)
