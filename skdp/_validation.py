@@ -291,6 +291,8 @@ _HINTS = {
     "not 'NAType'": " Pass X.convert_dtypes(); a column of gaps alone needs None, not pandas.NA.",
     "not 'dict'": " Pass pandas.DataFrame(X) of columns or rows, pandas.DataFrame([X]) of one row.",
     "at least one array": " Pass a frame with columns: X has none.",
+    "array of shape () instead": " Pass the column alone, as an array, a list or a series.",
+    "could not convert string": " Pass numbers.",
     "got scalar array": " Pass rows: an array, a data frame or a sparse matrix.",
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
     "type: missing": " Leave out records without a label, where pandas.notna(y) is False.",

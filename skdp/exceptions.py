@@ -135,6 +135,9 @@ INSTEAD = {
         ("X str", "X PosixPath", "X WindowsPath"),
         "X is a path: pass its rows, as pandas.read_csv(path) reads them.",
     ),
+    "DPPipeline.__init__": "make_dp_pipeline(scaler, classifier) takes steps one by one, and "
+    "DPPipeline a list of pairs (name, step). ",
+    "shares list": "Pass numbers by names of private steps, as {'dpstandardscaler': 1, ...}.",
     "class_weight str": "Pass a dict by labels: counts of labels are private.",
 }
 _ENCODE = (
@@ -203,7 +206,7 @@ def named(method: F) -> F:
             unknown = next((name for name in kwargs if name not in known), "")
             hint = INSTEAD.get(who, "") + INSTEAD.get(unknown.rpartition("__")[2], "")
             if "too many positional" in str(error):
-                hint = "Pass options by keyword, as name=value. "
+                hint = INSTEAD.get(who, "Pass options by keyword, as name=value. ")
             raise TypeError(f"{who}: {error}. {hint}It takes {', '.join(known)}.") from None
         return method(*args, **kwargs)
 

@@ -316,7 +316,9 @@ def _shares_of(
     """Return the shares of noise that owners add, with a text about whom the owners trust."""
     n_honest = owners - colluding - dropouts
     if n_honest < 1:
-        raise ValueError(f"{colluding=} and {dropouts=} must add to less than {owners=}.")
+        raise ValueError(
+            f"{colluding=} and {dropouts=} must add to less than {owners=}: pass more owners."
+        )
     sizes = _checked_sizes(n_rows, owners, unit, dropouts)
     n_units = sum(sizes) if sizes else int(n_rows)
     trust = {

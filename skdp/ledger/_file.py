@@ -229,7 +229,9 @@ def open_file(path: str, *, writes: bool = False) -> AbstractContextManager[sqli
 
 def _failed(path: str, error: Exception) -> LedgerError:
     """Return the error about a file that cannot be used."""
-    return LedgerError(f"The ledger {path!r} cannot be used, and nothing may be released: {error}.")
+    cure = f" {NEW_LEDGER} makes one." if "not a database" in str(error) else ""
+    text = f"The ledger {path!r} cannot be used, and nothing may be released: {error}.{cure}"
+    return LedgerError(text)
 
 
 def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:

@@ -336,9 +336,11 @@ class PrivacyLedger:
             own_delta = limit.delta if delta is None else float(delta)
         if limit.delta == 0 and own_delta:
             raise ValueError(f"delta must be 0, like the ledger's delta, got {own_delta!r}.")
-        if not 0 <= own_delta < 1 or not 0 <= delta_tail <= own_delta / 2:
+        if not 0 <= own_delta < 1:
+            raise ValueError(f"delta must be in [0, 1), got {own_delta!r}.")
+        if not 0 <= delta_tail <= own_delta / 2:
             raise ValueError(
-                "delta must be in [0, 1), and delta_tail at most a half of it, got "
+                "delta_tail must be at least 0 and at most half of delta, got "
                 f"delta={own_delta!r} and delta_tail={delta_tail!r}."
             )
         left = limit.left(int(n_fits) * limit.units_of_tail(delta_tail))

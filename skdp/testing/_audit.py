@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from hashlib import sha256
+from inspect import signature
 from itertools import product, zip_longest
 from numbers import Integral, Real
 from threading import Lock, RLock
@@ -175,11 +176,26 @@ def global_seed(seed: int | None) -> ExitStack:
     return after
 
 
+def check_fit(fit: Any) -> None:
+    """Refuse what is no function of data and a seed."""
+    try:
+        signature(fit).bind(None, None)
+    except ValueError:
+        pass  # some functions of C have no signature
+    except TypeError:
+        raise TypeError(
+            "fit must be a function of data and a seed, as "
+            "lambda data, seed: DPPCA(2, random_state=seed).fit(data); got "
+            f"{type(fit).__name__}."
+        ) from None
+
+
 def outputs_of(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray]:
     """Fit once, and ignore warnings; return the released arrays, and first their total length.
 
     numpy's global generator gets the same seed.
     """
+    check_fit(fit)
     with warnings.catch_warnings(action="ignore"), global_seed(seed):
         named = dict(released_by(fit(data, seed)))
     return {"number of outputs": np.array([sum(map(len, named.values()))]), **named}
@@ -452,7 +468,8 @@ def audit(
     ValueError
         If `n_fits`, `delta` or `confidence` is out of range, or if `fit` returns no numbers.
     TypeError
-        If the result of `fit` holds an object without a pickle, such as a generator.
+        If `fit` is no function of two arguments, or its result holds an object without a
+        pickle, such as a generator.
 
     Notes
     -----

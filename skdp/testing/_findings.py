@@ -322,6 +322,7 @@ def find_data_dependent_attributes(
 
 def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
     """Fit; return by name all that the fit reveals: its result, messages, errors and classes."""
+    fits.check_fit(fit)
     texts: dict[str, Any] = {}
 
     def _fit() -> Any:

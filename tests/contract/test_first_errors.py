@@ -60,6 +60,9 @@ SCALER, CLASSIFIER = DPStandardScaler(bounds=PAIR), DPLogisticRegression(classes
 MODEL = make_dp_pipeline(SCALER, CLASSIFIER)
 OF_USERS = DPStandardScaler(privacy_unit="user")
 STREAM = DPStreamingFactorizer(1, shape=(3, 2), privacy_unit=skdp.units.Update(1.0))
+CONTINUAL = skdp.DPContinualFactorizer(
+    1, shape=(3, 2), horizon=4, privacy_unit=skdp.units.Update(1.0)
+)
 MIXED = [*range(N - 1), "unknown"]
 GAPS = np.where(X > 3, X, np.nan)
 TEXTS = ["tea", "some jam"] * (N // 2)
@@ -165,6 +168,26 @@ CLASSIFIER.fit(csr_array(np.where(X > 3, X, np.inf)), Y)
     as X\.data = numpy\.clip\(X\.data, -1e6, 1e6\) does
 top_items(DPPersonalizedRegressor(1).fit(X[:, :2], X[:, 2], users=np.arange(N)), TABLE, 1)
     ^model is a DPPersonalizedRegressor, without transform .*: pass a DPTruncatedSVD or DPPCA
+skdp.DPPipeline(SCALER, CLASSIFIER)
+    ^DPPipeline\.__init__: .* make_dp_pipeline\(scaler, classifier\) takes steps one by one, and
+make_dp_pipeline(SCALER, CLASSIFIER, shares=[0.5, 0.5]).fit(X, Y)
+    Got <list> instead\. Pass numbers by names of private steps, as \{'dpstandardscaler': 1, \.\.
+DPLinearRegression().fit(X, {"y": X[:, 0]})
+    ^y should be .* shape \(\) instead\. Pass the column alone, as an array, a list or a series
+LocalReports(3, row_norm=1.0).report(["a", "b", "c"])
+    ^could not convert string to float\. Pass numbers\.$
+LocalReports(3, row_norm=1.0).aggregate([LocalReports(3, row_norm=1.0).report(X[0])])
+    n_components=2 must be an int from 1 to 1, the smaller of the numbers of reports and features
+Federation(SCALER, n_rows=N, n_features=3, owners=1)
+    ^colluding=1 and dropouts=0 must add to less than owners=1: pass more owners\.$
+CONTINUAL.window(since=0, until=2)
+    ^until=2 must be the number of an epoch whose release had store=True\. Stored: none\.$
+PrivacyLedger(__file__)
+    cannot be used, .*: file is not a database\. PrivacyLedger\.create\(.*\) makes one\.$
+skdp.testing.audit(DPTruncatedSVD(1), X, X)
+    ^fit must be a function of data and a seed, as lambda .*; got DPTruncatedSVD\.$
+skdp.testing.find_data_dependent_attributes(lambda rows: rows, X, X)
+    ^fit must be a function of data and a seed, as .*; got function\.$
 top_items([CLASSIFIER], TABLE, 1)
     ^model is a list, without transform and inverse_transform
 skdp.testing.check_privacy([CLASSIFIER])
@@ -749,6 +772,14 @@ def test_cures_of_gaps_in_y_of_logarithms_and_of_files_work(tmp_path):
     (saved,) = cures_of(lambda: RowBlocks.from_npy(table), save)
     eval(saved, {"numpy": np, "path": array, "X": NUMBERS.to_numpy(object)})
     assert RowBlocks.from_npy(array).shape == X.shape
+
+
+def test_a_ledger_names_the_delta_that_is_wrong(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "new", dataset="a", epsilon=1.0, delta=1e-6)
+    with pytest.raises(ValueError, match=r"^delta must be in \[0, 1\), got 2\.0\.$"):
+        ledger.remaining(delta=2)
+    with pytest.raises(ValueError, match=r"^delta_tail must be at least 0 and at most half of d"):
+        ledger.remaining(delta=1e-6, delta_tail=1e-6)
 
 
 def test_a_ledger_refuses_at_the_delta_of_the_fit(tmp_path):

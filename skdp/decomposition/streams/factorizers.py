@@ -449,7 +449,7 @@ class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
             also = "".join(f"{one} or " for one in others)
             raise ValueError(
                 f"{name}={shown(epoch)} must be {also}the number of an epoch whose release had "
-                f"store=True: {stored}."
+                f"store=True. Stored: {stored}."
             )
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:

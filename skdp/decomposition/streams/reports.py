@@ -183,7 +183,10 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         n_features, most = values.shape[1], min(values.shape)
         n_components = as_python(n_components)
         if type(n_components) is not int or not 1 <= n_components <= most:
-            raise ValueError(f"n_components={shown(n_components)} must be an int from 1 to {most}.")
+            raise ValueError(
+                f"n_components={shown(n_components)} must be an int from 1 to {most}, "
+                "the smaller of the numbers of reports and features."
+            )
         plan = self.plan()
         noise_std = plan.parts.noise_std or 0.0
         with np.errstate(all="ignore"):
