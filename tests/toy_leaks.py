@@ -9,7 +9,7 @@ from toy import ClippedMean, MeanSpec, count_long, plan_mean, release_mean, way_
 
 from skdp.exceptions import warn_of_privacy
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.noise import NoiseSource
+from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import AnyOf
 
 
@@ -115,8 +115,9 @@ class GlobalNoise(ClippedMean):
 class SharedNoise(ClippedMean):
     """Has the same noise for all data that come to the same value."""
 
-    def _noise_source(self, seed, digest):
-        return NoiseSource(seed)
+    def _open(self, data, spec, plan):
+        opened, _ = super()._open(data, spec, plan)
+        return opened, PrivacyBudget.of(plan, NoiseSource(draw_seed(self.random_state)))
 
 
 class WarnsOfValues(ClippedMean):
