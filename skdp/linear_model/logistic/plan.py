@@ -163,9 +163,7 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
 
 def is_norm_guessed(spec: LogisticSpec) -> bool:
     """Return whether noise hides the norms of rows; then rows are assumed to be standardized."""
-    if spec.row_norm is not None or not spec.cost.is_private:
-        return False
-    return spec.n_units * spec.cost.mu < _LEAST_COUNT
+    return spec.row_norm is None and spec.n_units * spec.cost.mu < _LEAST_COUNT
 
 
 def n_steps(spec: LogisticSpec) -> int:

@@ -44,10 +44,6 @@ class Transform:
     # Covariance of all entries of fitted matrices, if it is public; None also for the identity.
     covariance: np.ndarray | None = None
 
-    def mapped(self, records: Records) -> Records:
-        """Apply the maps of rows and of columns to records that are centered and scaled already."""
-        return replace(records, design=records.design.mapped(*self.maps))
-
     def undo(self, estimate: Estimate) -> Estimate:
         """Return the estimate with coefficients and intercept for the matrices as passed to fit."""
         point = estimate.point
@@ -421,7 +417,7 @@ class _Fit:
 
         If residuals are nearly as large, the fit warns.
         """
-        mapped = self.transform.mapped(records)
+        mapped = replace(records, design=records.design.mapped(*self.transform.maps))
         estimate = self._descend(mapped)
         if self.plan.last_spread is not None:
             counts = mapped.counted_residuals(estimate.point, estimate.offset * mapped.intercept)
@@ -455,7 +451,8 @@ class _Fit:
         shape, maps = self.spec.matrix_shape, transform.maps
         margins, mean = release_margins(plan.margins, records, maps, self.spread.size, budget)
         fitted = trace_records.matrix_of_margins(margins, shape)
-        mapped = transform.mapped(records.without(fitted, mean))
+        residuals = records.without(fitted, mean)
+        mapped = replace(residuals, design=residuals.design.mapped(*maps))
         estimate = self._descend(mapped)
         residuals = mapped.without(estimate.point, estimate.offset * mapped.intercept)
         size, are_noise = math.inf, False
