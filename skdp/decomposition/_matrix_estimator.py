@@ -30,6 +30,7 @@ from skdp.decomposition.entries.solvers import solve_entries
 from skdp.decomposition.rows.fit import read_rows_once, solve_rows
 from skdp.decomposition.rows.plan import plan_rows, resolve_rows, warnings_for_rows
 from skdp.exceptions import counted
+from skdp.linalg.matrices import FixedRank
 from skdp.linalg.spectrum import coherence, deterministic_signs, is_symmetric
 from skdp.privacy import PrivacySpent
 from skdp.privacy.clipping import NO_CLIPPING, shift_entries
@@ -171,12 +172,10 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     privacy_spent_: PrivacySpent
 
     @classmethod
-    def _of(
-        cls, left: np.ndarray, values: np.ndarray, right: np.ndarray, spent: PrivacySpent
-    ) -> Self:
+    def _of(cls, fit: FixedRank, spent: PrivacySpent) -> Self:
         """Make factors from singular vectors, with deterministic signs."""
-        signs = deterministic_signs(right)
-        return cls(right * signs[:, np.newaxis], values, left * signs, spent)
+        signs = deterministic_signs(fit.right.T)
+        return cls(fit.right.T * signs[:, np.newaxis], fit.values, fit.left * signs, spent)
 
     @checks.by_chunks
     def transform(self, X: Any) -> Any:

@@ -229,7 +229,17 @@ def decompose_with_axis(
     deflation = cross / np.sqrt(value)
     rest = np.diag(noisy) - axis * (2 * along - value * axis) - np.square(deflation)
     penalty = feature_penalty(rest, noise_std, n_components)
-    eigenvalues, vectors = _decompose_rest(noisy - np.diag(penalty), axis, deflation)
+    # The moment minus its penalty is decomposed orthogonally to the axis. Of the three terms, two
+    # project out the axis on both sides, and give the axis an eigenvalue far below all others. The
+    # third term deflates.
+    penalized = noisy - np.diag(penalty)
+    projected = penalized @ axis
+    orthogonal = projected - (axis @ projected) * axis
+    far = projected + _FAR * (np.linalg.norm(penalized) + deflation @ deflation) * axis
+    terms = np.column_stack([axis, orthogonal, deflation]) @ np.array([far, axis, deflation])
+    eigenvalues, vectors = np.linalg.eigh(penalized - terms)
+    # In descending order the axis comes last, and is left out.
+    eigenvalues, vectors = eigenvalues[:0:-1], vectors[:, :0:-1]
     second_moments = eigenvalues + penalty @ np.square(vectors)
     deflated = noisy - np.outer(deflation, deflation)
     vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
@@ -246,21 +256,6 @@ def decompose_with_axis(
         eigenvalue_noise=unit * noise_std,
         n_above_noise=1 + int(np.sum(second_moments > noise_edge(off_diagonal_std, len(noisy)))),
     )
-
-
-def _decompose_rest(
-    noisy: np.ndarray, axis: np.ndarray, deflation: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Decompose the deflated moment orthogonally to the axis; return eigenvalues and vectors."""
-    along = noisy @ axis
-    orthogonal = along - (axis @ along) * axis
-    # The first two terms project out the axis on both sides, and give the axis an eigenvalue far
-    # below all others. The third term deflates.
-    far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
-    rest = noisy - np.column_stack([axis, orthogonal, deflation]) @ np.array([far, axis, deflation])
-    eigenvalues, vectors = np.linalg.eigh(rest)
-    # In descending order the axis comes last, and is left out.
-    return eigenvalues[:0:-1], vectors[:, :0:-1]
 
 
 def _joined(

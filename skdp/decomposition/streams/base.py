@@ -568,8 +568,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         # Warnings of numpy about released values would not help the user.
         with np.errstate(all="ignore"):
             fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
-        factors = LowRankFactors._of(fit.left, fit.values, fit.right.T, self.privacy_spent_)
-        return factors, self._warnings(values, rank)
+        return LowRankFactors._of(fit, self.privacy_spent_), self._warnings(values, rank)
 
     def _warnings(self, values: tuple[Released, Released], rank: int) -> list[str]:
         """Warn of components that noise hides, and of sums that may have wrapped around."""

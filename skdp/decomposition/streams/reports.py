@@ -203,7 +203,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         # A row of zeros gives the record of a report, which does not depend on the row.
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
-        return LowRankFactors._of(fit.left, lengths, fit.right.T, budget.spent())
+        return LowRankFactors._of(fit.with_values(lengths), budget.spent())
 
     def _noisy_rows(self, reports: Any) -> np.ndarray:
         """Read reports; refuse all else, as the record would call rows without noise private."""
