@@ -287,7 +287,8 @@ _HINTS = {
     "Expected 2D input": " Pass a matrix, with a row of each record.",
     "inhomogeneous": " All rows must have one length.",
     "array with 0 sample": " Pass rows: a filter or a join may have kept none.",
-    "inconsistent numbers": " Take both from the same rows: fill gaps in X; drop rows without y.",
+    "inconsistent numbers": " Take both from the same rows: fill gaps in X; drop rows without y; "
+    "pass X.T if X has a column for each entry of y.",
     "not 'NAType'": " Pass X.convert_dtypes(); a column of gaps alone needs None, not pandas.NA.",
     "not 'dict'": " Pass pandas.DataFrame(X) of columns or rows, pandas.DataFrame([X]) of one row.",
     "at least one array": " Pass a frame with columns: X has none.",

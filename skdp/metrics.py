@@ -45,6 +45,11 @@ def subspace_distance(components: Any, reference: Any) -> float:
     basis, other = (
         orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
     )
+    if len(basis) != len(other):
+        raise ValueError(
+            "components and reference must have equally many columns, got "
+            f"{len(basis)} and {len(other)}."
+        )
     # The sine is the norm of the part outside the span. Digits would cancel in 1 minus
     # a squared cosine.
     return float(np.clip(np.linalg.norm(other - basis @ (basis.T @ other), 2), 0.0, 1.0))

@@ -699,16 +699,18 @@ class RowParts(Parts, RowBlocks):
         is_sparse: bool | None = None,
         like: Any = None,
     ) -> None:
-        for name, items in (("lengths", lengths), ("y", y)):
-            if items is not None and len(items) != len(loaders):
-                text = f"{name} must have {len(loaders)} items, as loaders has, got {len(items)}."
-                raise ValueError(text)
         are_lengths = all(isinstance(n, Integral) and n >= 0 for n in lengths)
         if not are_lengths or not all(map(callable, loaders)):
             raise ValueError(
                 "loaders must be functions without arguments, and lengths integers from 0; arrays "
                 "in memory need no RowBlocks."
             )
+        for name, items in (("lengths", lengths), ("y", y)):
+            if items is not None and len(items) != len(loaders):
+                text = f"{name} must have {len(loaders)} items, as loaders has, got {len(items)}."
+                raise ValueError(text)
+        if n_features == 0:
+            raise ValueError("n_features must be the number of columns, a positive integer, got 0.")
         self._describe((sum(map(int, lengths)), n_features), dtype)
         self.parts = _with_rows(loaders, lengths)
         #: How other processes sum over parts, and store what `function` makes of them.

@@ -188,6 +188,14 @@ skdp.testing.audit(DPTruncatedSVD(1), X, X)
     ^fit must be a function of data and a seed, as lambda .*; got DPTruncatedSVD\.$
 skdp.testing.find_data_dependent_attributes(lambda rows: rows, X, X)
     ^fit must be a function of data and a seed, as .*; got function\.$
+DPLinearRegression().fit(X.T, X[:, 0])
+    samples: \[3, 40\]\. .*; pass X\.T if X has a column for each entry of y\.$
+RowBlocks.from_partitions(X, [N], 3)
+    ^loaders must be functions .* arrays in memory need no RowBlocks\.$
+RowBlocks.from_partitions([lambda: X], [N])
+    ^n_features must be the number of columns, a positive integer, got 0\.$
+skdp.metrics.subspace_distance(np.eye(2, 3), np.eye(2, 4))
+    ^components and reference must have equally many columns, got 3 and 4\.$
 top_items([CLASSIFIER], TABLE, 1)
     ^model is a list, without transform and inverse_transform
 skdp.testing.check_privacy([CLASSIFIER])
