@@ -709,7 +709,7 @@ class RowParts(Parts, RowBlocks):
             if items is not None and len(items) != len(loaders):
                 text = f"{name} must have {len(loaders)} items, as loaders has, got {len(items)}."
                 raise ValueError(text)
-        if n_features == 0:
+        if isinstance(n_features, Integral) and n_features == 0:
             raise ValueError("n_features must be the number of columns, a positive integer, got 0.")
         self._describe((sum(map(int, lengths)), n_features), dtype)
         self.parts = _with_rows(loaders, lengths)
