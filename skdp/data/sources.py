@@ -24,6 +24,7 @@ from skdp.data.parts import (
     stacked,
 )
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
+from skdp.linalg.norms import with_data
 
 _SMALL_BYTES = 1 << 20  # size of a dense block that fits into the cache of a core; not studied
 _BLOCK_BYTES = 1 << 24  # size of the largest dense block; not studied
@@ -119,8 +120,7 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     a `RowBlocks` in every pass. It may make sparse rows of a `RowBlocks` with dense rows only.
     """
     if function is not None and isinstance(X, RowBlocks):
-        # Rows in blocks may change after they were checked, and no later pass may find NaN.
-        return Source(mapped_blocks(mapped_blocks(X, function), containers.finite))
+        return Source(mapped_blocks(mapped_blocks(X, function), _without_infinities))
     if function is None or containers.is_mapped(X):
         return Source(X, function)
     return Source(function(containers.as_canonical(X) if issparse(X) else X))
@@ -175,6 +175,14 @@ def largest_depth(
     least, length = (_block_length(size, width, is_sparse=is_sparse) for size in (1, n_rows))
     n_blocks = max(-(-n_rows // length), min(-(-n_rows // least), _SPARSE_BLOCKS + 1))
     return reduce.largest_sum_depth(min(length, n_rows) + 1, n_blocks, n_features)
+
+
+def _without_infinities(block: Any) -> Any:
+    """Set infinite and NaN entries to 0: rows in blocks may change after they were checked."""
+    if issparse(block):
+        return with_data(block, _without_infinities(block.data))
+    is_finite = np.isfinite(block)
+    return block if is_finite.all() else np.where(is_finite, block, 0)
 
 
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
