@@ -466,7 +466,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _set_attributes(self, result: _spec.Factors, spec: _spec.MatrixSpec) -> list[str]:
         self._unit = spec.unit
         wanted = self._set_factors(result, spec)
-        if result.row_norm is not None:
+        if result.row_norm is not None:  # only rows have a clipping norm
             self.row_norm_ = result.row_norm
         else:
             self.coherence_right_ = coherence(result.components.T)

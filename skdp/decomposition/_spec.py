@@ -87,7 +87,7 @@ class Factors:
         )
 
     def of_correlations(self, n_components: int | float | str | None, n_rows: int) -> "Factors":
-        """Decompose the same released moment with its columns scaled to variance 1."""
+        """Decompose the released noisy moment, if there is one, with columns of variance 1."""
         if self.decompose is None or self.eigenvalue_noise == 0:
             return self
         decompose = partial(self.decompose, scaled_rows=n_rows)

@@ -298,7 +298,7 @@ class PrivacyLedger:
             database.execute("COMMIT")
 
     def _mark_answered(self, fit: str) -> None:
-        """Mark a federated fit as answered, before its owner sends counts; see `_charge`."""
+        """Mark a federated fit as answered: after this, `_charge` charges the fit again."""
         with self._opened(writes=True) as (database, _, _):
             database.execute("INSERT OR IGNORE INTO answered VALUES (?)", (fit,))
             database.execute("COMMIT")

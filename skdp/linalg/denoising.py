@@ -371,7 +371,7 @@ class MomentNoise(NamedTuple):
         """Return the covariance of the noise matrix times a vector of weights, without `common`."""
         moved, variances = self.metric @ weights, self._independent
         covariance = self.metric * (weights @ moved) + np.outer(moved, moved)
-        # Products i and j share the independent noise of entry (i, j); product i has that of row i.
+        # Products i and j share the noise of entry (i, j) alone; product i has the noise of row i.
         covariance += variances * np.outer(weights, weights)
         on_diagonal = variances @ weights**2 - np.diag(variances) * weights**2
         return np.asarray(covariance + np.diag(on_diagonal))

@@ -76,7 +76,7 @@ class Shares(NamedTuple):
     name: str = "fit"  # name of the fits in the record of a search
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
-        """Begin the warnings of a step with its name and share, as they quote its own epsilon."""
+        """Begin a step's warnings with its name and share: their epsilon is that of the step."""
         who, share = f"Step {name!r}" if name else "A fit", self.by_step[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]

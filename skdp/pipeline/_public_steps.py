@@ -99,7 +99,7 @@ def _form_of(result: Any) -> tuple[Any, ...] | None:
 
 
 def _form_of_public(what: str, step: Any, two: Any, made: Any) -> tuple[Any, ...]:
-    """Return the form of what a step has made of two public rows; refuse all but numbers."""
+    """Return `_form_of` the result of a step for two public rows; refuse all but numbers."""
     form, shape, dtype = _form_of(made), shape_of(made), getattr(made, "dtype", None)
     mend = ""
     if form is None or shape[0] != TWICE:
@@ -112,7 +112,7 @@ def _form_of_public(what: str, step: Any, two: Any, made: Any) -> tuple[Any, ...
         if shape[:1] != (TWICE,) and hasattr(step, "build_analyzer"):
             mend = ONE_COLUMN
         elif getattr(dtype, "kind", "") in "OU":
-            # Which columns have to be numbers differs among the parts of a ColumnTransformer.
+            # A ColumnTransformer may take texts in any column, so the error names no column.
             flaw = "" if rules.is_columns(step) else containers.flaw_of_columns(two)
             mend = f"{_BETWEEN_STEPS} {flaw}".rstrip()
         facts = f" of shape {shape} and type {dtype}"

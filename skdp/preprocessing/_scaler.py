@@ -53,7 +53,7 @@ class Scaling(NamedTuple):
         return _by_column(X, self._restored)
 
     def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Replace NaN, then center, clip and scale values, of which `columns` has the columns."""
+        """Replace NaN, then center, clip and scale values; `columns` has the column of each."""
         center, scale = self.center[columns], self.scale[columns]
         if self.fills_gaps:
             values = np.where(np.isnan(values), center, values)

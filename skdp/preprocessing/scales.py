@@ -366,7 +366,7 @@ class Scales(NamedTuple):
         return center_error, scale_error
 
     def are_hidden(self) -> np.ndarray:
-        """Return the columns whose scale noise hides, so that a model cannot use them."""
+        """Return the columns that a model cannot use because noise hides their scales."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
     def have_invalid_squares(self) -> np.ndarray:

@@ -399,7 +399,7 @@ class AnyOf:
 
 @dataclass(frozen=True, repr=False)
 class Plan:  # numpydoc ignore=PR02
-    """What a fit will release and spend, known before `fit`; printed like a record.
+    """What a fit will release and spend, known before `fit`; printed as a table.
 
     Parameters
     ----------

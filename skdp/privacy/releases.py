@@ -246,7 +246,7 @@ def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
 
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
-    """Return a key that is equal for all counts of a search, and for names that end in numbers."""
+    """Return a key without the last number of a name; all counts of a search have the same key."""
     name, is_count, _ = release.name.partition(", counts")
     name = name if is_count else name.rstrip("0123456789")
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows

@@ -67,23 +67,24 @@ def clipped_projection(
 ) -> float:
     r"""Sensitivity of :math:`\sum_i x_i \psi(V^T x_i)^T`, V with orthonormal columns.
 
-    :math:`\psi` clips to norm `b` (`level`). zero_out: `c b`. Replace, for `b <= c`:
+    :math:`\psi` clips to norm `b` (`level`). zero_out: `c b`, with c = `row_norm`. Replace, for
+    `b <= c`:
 
     - :math:`2 b \sqrt{c^2 - b^2}` up to :math:`b = c / \sqrt 3`,
     - :math:`\sqrt{2 c^2 b^2 + (c^2 - b^2)^2 / 2}` beyond.
 
     Proof for c = 1; rows of norm 1 are the worst. The projections :math:`V^T x` and :math:`V^T y`
-    have squared norms A and B, and are clipped to norms u and v. Let :math:`\kappa` be the absolute
-    cosine between them. Outside the span of V the rows have norms :math:`\sqrt{1 - A}` and
-    :math:`\sqrt{1 - B}`. At worst, the inner products within and outside the span have opposite
-    signs. Then the squared distance is
+    have squared norms A and B and absolute cosine :math:`\kappa`, and are clipped to norms u and v.
+    Outside the span of V the rows have norms :math:`\sqrt{1 - A}` and :math:`\sqrt{1 - B}`. At
+    worst, the inner products within and outside the span have opposite signs. Then the squared
+    distance is
 
     .. math:: D = u^2 + v^2 + 2 \kappa u v [\sqrt{(1 - A)(1 - B)} - \kappa \sqrt{AB}].
 
     Where :math:`u = b`, D falls as A rises, so let :math:`A = u^2 \le b^2` and
     :math:`B = v^2 \le b^2`. If the :math:`\kappa` with the largest D is below 1, then
-    :math:`D = A + B + (1 - A)(1 - B)/2`, which rises in A and in B. If it is 1, then with
-    :math:`A = \sin^2 s` and :math:`B = \sin^2 t` one has :math:`D = \sin^2(s + t)`, and
+    :math:`D = A + B + (1 - A)(1 - B)/2`, which rises in A and in B. If :math:`\kappa = 1`, then
+    with :math:`A = \sin^2 s` and :math:`B = \sin^2 t` one has :math:`D = \sin^2(s + t)`, and
     :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so that D rises in s and in t. Hence D is largest
     for :math:`A = B = b^2` and :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
     """

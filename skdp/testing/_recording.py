@@ -64,7 +64,7 @@ class RecordingBudget(PrivacyBudget):
         return released
 
     def _start(self, release: Release, shape: tuple[int, ...], *how: Any) -> InitialNoiseSums:
-        """Make sums that are recorded, and compute how their sensitivity is bounded."""
+        """Make recorded sums, and the map to the values that their sensitivity bounds."""
         sums = WatchedSums(release, shape, *how)
         correlation, number = sums._correlation, len(self.values)
         sums.budget, sums.number = self, number

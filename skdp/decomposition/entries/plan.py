@@ -77,7 +77,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
         solver=solver,
         # No coherence exceeds the longer side. A larger int might be too large for a float.
         coherence_bound=spec.coherence_bound and float(min(spec.coherence_bound, max(spec.shape))),
-        # Deflation finds one component after the other, with bases of a single column.
+        # Deflation finds one component after the other, and uses no extra columns.
         basis_size=size if solver == "deflation" else min(size + extra, limit),
         n_iter=n_steps if spec.n_iter == "auto" else spec.n_iter,
         is_exact=is_exact,

@@ -227,7 +227,7 @@ class NoisyMatrix:
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
-        """Bound the rounding error of a sum, after `depth` additions, of entries times rows."""
+        """Bound the rounding error of `depth` additions of products, entries times rows."""
         return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest_entry * float(norms.sum())
 
 

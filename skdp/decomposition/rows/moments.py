@@ -58,9 +58,9 @@ def decompose_scaled(
     """Decompose a released second moment after dividing its columns by their scales.
 
     The squared scales are the diagonal of the moment, which noise hides in wide tables. So small
-    eigenvalues are first raised toward the largest eigenvalue of noise: columns with a visible
-    component then have larger scales than columns of noise. Columns that may be constant keep their
-    scale. Errors are computed as if all columns had the same noise.
+    eigenvalues are raised to `_LEAST_OF_EDGE` times the largest eigenvalue of noise: columns of
+    noise then have equal scales, and columns with a visible component have larger ones. Columns
+    that may be constant have the scale 1. Errors are computed as if all columns had the same noise.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
     values, vectors = np.linalg.eigh(noisy)
@@ -74,8 +74,8 @@ def decompose_scaled(
     factors = decompose(noisy / units, *arguments, smoothed=raised / units)
     assert factors.noise_errors is not None
     errors, angles = factors.noise_errors
-    # These angles hold for loadings of equal size. If squared loadings follow the noise variances
-    # of the columns, angles are larger by the root of `unevenness`; the fourth root lies between.
+    # The angles are for loadings of equal size. Squared loadings in proportion to the noise of
+    # columns multiply angles by the root of `unevenness`; the fourth root is a compromise.
     unevenness = float(np.mean(scales**-4.0)) / factor**2
     angles = np.minimum(angles * unevenness**0.25, np.pi / 2)
     return replace(factors, scales=scales, noise_errors=(errors, angles))

@@ -173,9 +173,9 @@ def _check_components(spec: RowsSpec) -> None:
 # Share of the count of rows that are mostly positive, which decides whether a released mean guides
 # the search for the first component.
 _POSITIVITY_SHARE = 0.005  # not studied
-# The share of the mean that guides a fit is a factor over the root of `_signal_to_noise`, within
-# limits. `_GUIDE_FACTOR` and `_GUIDE_LIMITS` are for a fit without iteration. An iteration releases
-# two means, which have one share together, by the second pair of numbers.
+# The share of a guiding mean is a factor over the root of `_signal_to_noise`, within limits. The
+# first mean has `_GUIDE_FACTOR` and `_GUIDE_LIMITS`. An iteration releases a second mean: for both
+# means together the numbers are `_ITERATED_FACTOR` and `_ITERATED_LIMITS`.
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # Settings of an iteration that a mean guides: number of steps, number of extra columns, and factor
@@ -485,7 +485,7 @@ def plan_projection(spec: RowsSpec) -> RowFactorReleases:
     share = float(np.clip(spec.cost.mu, _LEAST_PROJECTION, _MOST_PROJECTION))
     follows = "level of projected rows"
     level = _plan_level(spec, follows, _PROJECTION_LEVEL)
-    # Shares of the components are parts of the cost that the other releases leave.
+    # The norm and the components share `rest`, which the other releases leave.
     rest = 1 - math.fsum([share, _MEAN_SHARE, _PROJECTION_LEVEL])
     before = replace(spec, cost=replace(spec.cost, part=rest))
     row_norm = _plan_norm(before) if spec.row_norm is None else None

@@ -213,8 +213,8 @@ def whitened(
 ) -> WhitenedRecords:
     """Compute clip weights, weighted responses and norms, in a pass that costs O(n d^2).
 
-    Rows that are read anew in each step may change, so that each step computes the values again.
-    Rows that the fit has copied are multiplied by their clip weights in place.
+    Rows that may change between passes get new values in each step; other rows have the values of
+    this pass. Rows that the fit has copied are multiplied by their clip weights in place.
     """
     largest = float(np.sqrt(white.squares().max()))
     is_clipped = view.bound < NO_CLIPPING
@@ -328,7 +328,7 @@ class Descent(NamedTuple):
 
 
 def descend(plan: AnyOf, records: WhitenedRecords, budget: PrivacyBudget) -> Descent:
-    """Take all gradient steps: of the longer branch if it is planned and noise hides variances."""
+    """Take all steps of the usual branch, or of a planned longer one if noise hides variances."""
     spec, white = records.spec, records.white
     n_units, is_private = spec.n_units, spec.cost.is_private
     usual, *longer = plan.branches
@@ -365,8 +365,8 @@ def descend(plan: AnyOf, records: WhitenedRecords, budget: PrivacyBudget) -> Des
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread / curvature
     step_variance = float(np.mean(np.square(noise_stds[half:])))
     variances = step_variance / curvature**2 * noise_in_mean(decay, momentum, n_steps)
-    # The gain of twice as many steps: along a visible direction one step reaches the minimum, and
-    # along a hidden one the last gradient stays the same in all steps.
+    # The gain of as many more steps: along a visible direction one step reaches the minimum; along
+    # a hidden one all steps follow the mean of the later gradients.
     lengths = np.where(white.is_hidden, n_steps / (1 - momentum), 1.0) / curvature
     gain_noise = step_variance / (n_steps - half)
     gain_noise *= lengths.sum() + _NOISE_STDS * math.sqrt(2 * np.sum(lengths**2))

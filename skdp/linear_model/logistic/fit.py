@@ -110,16 +110,17 @@ def no_better(spec: LogisticSpec) -> str:
 # Clip level of gradients, before the factor of `gradient_level`: the norm of the gradient of a row
 # of root mean square norm, whose wrong classes together have this probability.
 _CLIP = 0.5  # benchmarks/classification/constants.md
-# Clipping and noise make the loss flatter. Its assumed curvature is a fraction of its largest one,
-# the curvature where all predictions are the class frequencies. The fraction is `_CURVATURE` with
-# few records, and rises to `_LARGEST_CURVATURE` with more, of which fewer are clipped. The fraction
-# is `_CURVATURE_OF_WEAK` if the strength is below `_WEAK_OF_TWO` with two classes, or below
-# `_WEAK_OF_MORE` with more: benchmarks/classification/constants.md.
+# Clipping and noise make the loss flatter. So its curvature is taken to be a fraction of the one at
+# the class frequencies. The fraction rises from `_CURVATURE` to `_LARGEST_CURVATURE` with the
+# number of records, as fewer of them are clipped. But for a `spec.strength` below `_WEAK_OF_TWO`
+# with two classes, or below `_WEAK_OF_MORE` with more classes, the fraction is
+# `_CURVATURE_OF_WEAK`: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
 # Step length with two classes; with more, `_STEP_A_CLASS` times their number, up to
-# `_LARGEST_STEP`. On whitened rows, steps of length 8 or more diverge with two classes, and steps
-# of length 4 or more with more classes: benchmarks/classification/constants.md.
+# `_LARGEST_STEP`: benchmarks/classification/constants.md. On whitened rows the curvature of the
+# loss is at most 1/4 with two classes, so that steps longer than 8 may diverge, and at most 1/2
+# with more classes, so that steps longer than 4 may.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 
 

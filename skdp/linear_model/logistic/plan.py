@@ -87,8 +87,8 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 # Candidates for the clipping norm of rows, a factor of 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE = 0.03  # benchmarks/classification/constants.md
-# Shares of the budget for the class moment, the second moment of rows and labels. The second share
-# is for more than two classes whose counts are not released:
+# Share of the class moment, the second moment of rows and labels: the first number or, with more
+# than two classes whose counts are not released, the second number:
 # benchmarks/classification/constants.md.
 _MOMENT_SHARES = 0.2, 0.3
 # The fit releases the losses of its scores multiplied by each of `FACTORS`, with this share.

@@ -1,4 +1,4 @@
-"""The fit of a personal regression: a shared representation, then heads, coefficients of users."""
+"""Fit of a personal regression: a shared representation, then each user's head (coefficients)."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -505,7 +505,7 @@ def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np
 
 
 def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
-    """Return the norm of each user's head, its coefficients in the basis."""
+    """Return the norm of each user's coefficients in the basis."""
     features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     return row_norms(heads[:, : len(prior.variances)] * np.sqrt(prior.variances))
