@@ -32,9 +32,9 @@ def clipped_fraction(
     r"""Return the fraction of vectors that may be clipped: the stronger the signal, the fewer.
 
     A sum of n vectors clipped to a bound c has a bias of at most c per clipped vector, and noise of
-    length :math:`c \sqrt{d} / \mu` in d dimensions. If a fraction f is clipped, the bias is at most
-    f times the `strength` :math:`n \mu / \sqrt{d}` of the noise. With a constant f, the bias would
-    exceed the noise as the budget grows. `wanted` is the ratio of bias to noise that is accepted.
+    length :math:`c \sqrt{d} / \mu` in d dimensions. If a fraction f is clipped, the ratio of bias
+    to noise is at most f times the `strength` :math:`n \mu / \sqrt{d}`. So a constant f would let
+    the bias exceed the noise as the budget grows. `wanted` is the ratio that is accepted.
     The bias of few clipped vectors has no common direction: a `power` above 1 allows for that.
     """
     with np.errstate(divide="ignore", over="ignore"):
@@ -110,7 +110,7 @@ def release_fraction(
 def followed_level(
     level: float, unclipped: float, quantile: float, limits: tuple[float, float]
 ) -> float:
-    """Return the next clip level: a higher one if a fraction below `quantile` was unclipped."""
+    """Return the next clip level, which rises if the fraction `unclipped` is below `quantile`."""
     return min(max(level * math.exp(_LEVEL_RATE * (quantile - unclipped)), limits[0]), limits[1])
 
 
@@ -147,7 +147,7 @@ def plan_median(
     cost: PrivacyCost, share_of_count: float, grid: np.ndarray, n_refinements: int
 ) -> tuple[Search, ...]:
     """Plan a rough search and finer ones, with `share_of_count` for each count."""
-    # A search over another grid cannot warn, as that grid covers all responses between the bounds.
+    # Only `ANY_SIZE` needs a remedy: another grid covers all responses between the public bounds.
     remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
     share, finer = share_of_count * n_halvings(len(grid)), share_of_count * _HALVINGS_AROUND
     searches = [cost.search(RESPONSE_CENTER, share, grid, remedy=remedy)]
@@ -167,10 +167,10 @@ def plan_center(
 ) -> tuple[Search, ...]:
     """Plan the searches for the median of the responses, if there is an intercept.
 
-    Searches count responses; noise is the standard deviation of the noise of a count, as a fraction
-    of the units. All searches together get the share, within `limits`, that makes their noise
-    `precision`. Nothing is planned if their noise would exceed `useless`. `refined` is a share and
-    a noise: there are one to three finer searches, as many as this share affords with this noise.
+    Searches count responses. The noise of a search is the standard deviation of one noisy count, as
+    a fraction of the units. All searches together get the share, within `limits`, with which this
+    noise is `precision`. If the noise would exceed `useless`, nothing is planned. One to three of
+    the searches are finer: as many as the share `refined[0]` affords with the noise `refined[1]`.
     """
     if not spec.fit_intercept:
         return ()
@@ -187,7 +187,7 @@ def plan_center(
 
 
 def bounded(responses: np.ndarray, bound: float, center: float = 0.0) -> np.ndarray:
-    """Clip responses and subtract `center`; values that are not finite become NaN, for null."""
+    """Clip responses and subtract `center`; values that are not finite become NaN, as null."""
     return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
 
 
@@ -236,29 +236,28 @@ def warnings_for_bound(center: float, bound: float) -> Iterator[str]:
 # ------------------------------
 # The calibration of predictions: a released factor that multiplies them, and their mean error.
 
-#: Bounds of predictions and of responses in a calibration.
+#: To what size a calibration clips predictions, and to what size responses.
 Bounds = tuple[float, float]
-# For the calibration of a fit with a weak signal, predictions and responses are clipped to these
-# numbers of standard deviations:
-# benchmarks/least_squares/least_squares.md.
+# The calibration of a fit with a weak signal clips predictions to the first of these numbers of
+# standard deviations, and responses to the second: benchmarks/least_squares/least_squares.md.
 CALIBRATED = (1.0, 1.5)
-# Least mean square of predictions, relative to the expected one; and least noise of predictions,
-# relative to their size.
+# With a weak signal, the mean square of predictions is taken to be at least `_LEAST_SQUARE` times
+# the expected one, and the noise of predictions at least `_LEAST_NOISE` times their size.
 _LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
-# For caution, this many standard deviations of noise are subtracted from the calibration factor,
-# and from the variance that predictions explain: the second number of `_OF_EXPLAINED` is for
-# predictions that are mostly noise. benchmarks/least_squares/made_up.md
+# For caution, `_OF_FACTOR` standard deviations of noise are subtracted from the factor of a weak
+# signal, and `_OF_EXPLAINED` from the slope before the explained variance is computed: the second
+# number is for predictions that are mostly noise. benchmarks/least_squares/made_up.md
 _OF_FACTOR, _OF_EXPLAINED = 0.5, (1.5, 3.0)
-# A fit with a strong signal multiplies its predictions by a released factor only if this is below 1
-# by `_TOO_LONG` standard deviations. For caution, `_OF_SURE` standard deviations are then added to
-# the factor. The mean square of predictions is assumed to be at least `_LEAST_SEEN` standard
+# A fit with a strong signal multiplies its predictions by the released slope only if the slope is
+# below 1 by `_TOO_LONG` standard deviations. For caution, `_OF_SURE` standard deviations are then
+# added to the slope. The mean square of predictions is taken to be at least `_LEAST_SEEN` standard
 # deviations of its noise.
 # benchmarks/least_squares/made_up.md
 _TOO_LONG, _OF_SURE, _LEAST_SEEN = 3.0, 1.0, 3.0
 # Predictions that explain a smaller fraction of the responses' mean square may be worse than the
 # noisy mean of the responses: benchmarks/least_squares/least_squares.md.
 _LEAST_EXPLAINED = 0.02
-# A released mean error becomes 0 if its square is below this many variances of its noise.
+# A released mean error is shrunk: to 0 if its square is below this many variances of its noise.
 _MADE_OF_NOISE = 2.0  # not studied
 
 
@@ -282,9 +281,9 @@ def plan_calibration(spec: Any, share: float, bounds: Bounds = CALIBRATED) -> Re
 def calibration_sums(
     block: Any, predicted: np.ndarray, true: np.ndarray, size: float, bounds: Bounds
 ) -> np.ndarray:
-    """Sum predictions times responses, squared predictions, and errors of the records of a block.
+    """Sum three terms over a block: prediction times response, squared prediction, and error.
 
-    Predictions, in units of `size`, and responses are clipped. The three terms are weighted so that
+    Predictions, in units of `size`, and responses are clipped. The terms are weighted so that
     their bounds are similar. Records whose prediction or response is not finite add 0.
     """
     is_usable = np.isfinite(true) & np.isfinite(predicted)
@@ -328,7 +327,7 @@ def calibration_of(
     """
     prediction_bound, response_bound = bounds
     (product, square, mean), noise_std = means
-    # If few responses differ from the center, they are larger than the bound, and are clipped.
+    # If few responses differ from the center, these exceed the bound: the clipping is corrected.
     correction = max(1.0, 1 / (response_bound * math.sqrt(off_center)))
     square_weight = math.sqrt(2) * response_bound / prediction_bound
     is_weak = bounds == CALIBRATED
@@ -348,8 +347,8 @@ def calibration_of(
     of_explained = _OF_EXPLAINED[bool(2 * weights_noise**2 > size**2)]
     explained = size**2 * factor * (2 * (slope - of_explained * slope_std) - factor)
     mean_weight = correction * math.sqrt(2) / prediction_bound
-    # A mean error whose square is below `least_square` becomes 0. That may be wrong, and costs
-    # explained variance.
+    # A mean error whose square is below `least_square` becomes 0. If that error is not noise, the
+    # model loses as much explained variance.
     least_square = _MADE_OF_NOISE * noise_std**2
     explained -= mean_weight**2 * least_square
     mean *= mean_weight * (1 - least_square / max(mean**2, least_square))

@@ -161,7 +161,7 @@ class SupervisedEstimator(PrivateEstimator):
 
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        """Return the spec of a fit to (n_units, n_features) = `size`; `shape` is of matrices."""
+        """Return the spec; `size` is (n_units, n_features), `shape` the shape of matrices in X."""
 
 
 # ------------------------------
@@ -214,7 +214,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
     """Compute the coefficient of determination of an array of predictions, or of blocks of them."""
-    # Before anything else looks at y: an error of its objects may show a value.
+    # y is checked before other functions get it: an error of its objects may show a value.
     responses = checked_responses(np.asarray(y) if isinstance(y, Targets) else y)
     check_consistent_length(predictions, responses)
     weights = checked_weights(sample_weight, len(predictions))
@@ -234,7 +234,7 @@ _KINDS = {
     **dict.fromkeys(("date", "datetime64", "timedelta64", "timedelta", "Period"), "dates"),
     **dict.fromkeys(("NoneType", "NAType", "NaTType"), "missing"),
 }
-# Dtype of each kind, for labels in arrays of objects or of mixed types.
+# Dtype of each kind, for labels in lists, or in arrays of objects or of uint64.
 _DTYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
 # A float represents all whole numbers below this exactly.
 _EXACT = 2.0**53  # not tuned
@@ -359,7 +359,7 @@ def classes_or_codes(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def check_count(labels: np.ndarray) -> None:
-    """Refuse as classes a single label that occurs, and more than `_MOST_LABELS` of them."""
+    """Refuse the labels of y as classes if there is only one, or more than `_MOST_LABELS`."""
     if len(labels) < 2:
         raise ValueError(
             "y has labels of one class only, but a classifier needs two classes or more: pass "

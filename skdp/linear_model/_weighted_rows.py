@@ -10,7 +10,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import plan_sum
 
-#: Name of the gradients that are released in the steps, with their numbers.
+#: Name of the gradient that each step releases; the number of the step follows.
 WHITENED_GRADIENT = "whitened gradient"
 # Whitened rows are computed in parts of at most `_PART` entries (16 MB). A block has at most
 # `_MOST_ROWS` rows.
@@ -35,8 +35,8 @@ def standardization(
         squares = squares + scales.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
     if is_centered:
-        # The intercept replaces constant features. Without noise, the variance of a constant within
-        # bounds is a rounding error.
+        # Constant features are left out, as the intercept replaces them. Without noise, a constant
+        # feature with bounds has a variance that is a rounding error.
         is_rounding = scales.is_flat & is_bounded
         is_constant = scales.may_be_constant() if spec.cost.is_private else is_rounding
         multiplier[is_constant] = 0.0
@@ -56,7 +56,7 @@ def bounds_of(center: Any, multiplier: Any, largest: np.ndarray | None) -> np.nd
 
 
 def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
-    """Sum the outer products of all records; a record is its row followed by its `others`.
+    """Sum the outer products of vectors; each vector is a row followed by its row of `others`.
 
     The rows are overwritten, and `others` of null records are set to 0.
     """
@@ -70,7 +70,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
 def plan_steps(
     spec: Any, n_steps: int, name: str, share: float, shape: tuple[int, ...], bound: float | str
 ) -> tuple[Release, ...]:
-    """Plan a gradient sum a step, in equal shares; `bound` is a number or the name of a release."""
+    """Plan a gradient for each step, in equal shares; `bound` is a number or a release's name."""
     return tuple(
         plan_sum(spec, f"{name} {step}", share / n_steps, shape, bound, sensitivity.row_sum)
         for step in range(1, n_steps + 1)
@@ -82,10 +82,10 @@ def whitened_norms(
 ) -> np.ndarray:
     """Return upper bounds of the norms of rows times `root`, including rounding errors.
 
-    The root is a matrix, or a number. The `mean`, if there is one, is subtracted from rows first;
-    `bound` is their largest norm then, and `largest` is the spectral norm of the root. Null rows
-    have the norm NaN. If rows have weights, their norms must not depend on the positions or the
-    number of rows: so the columns are divided into parts as for the longest block.
+    The `root` is a matrix, or a number; `largest` is its spectral norm. The `mean`, if there is
+    one, is subtracted from rows first; `bound` is the largest norm of the differences. Null rows
+    have the norm NaN. If rows have sample weights, a user's rows may move other rows, whose norms
+    must not change: so the columns are divided into parts as for the longest block.
     """
     n_rows, n_features = block.raw.shape
     squares, parts = np.zeros(n_rows), list[np.ndarray]()
@@ -105,7 +105,7 @@ def whitened_norms(
         if has_weights:
             squares += row_squares(products)
         else:
-            # Unlike `numpy.einsum`, a sum by column does not depend on memory addresses.
+            # Unlike `numpy.einsum`, a sum by column rounds alike at all memory addresses.
             squares += np.square(products, out=products).sum(axis=1)
     margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * largest * bound
     norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin

@@ -20,53 +20,54 @@ from skdp.privacy.releases import Search
 # If the number of units times mu is below this, a fit releases only the center of the responses.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # The scales of features get the share (`_OF_FEATURES` / strength)^2, within limits. The strength is
-# a field of the spec. From the strength `_PLENTY` on, the lower limit is the smaller one:
+# a field of the spec. From the strength `_PLENTY` on, the lower limit is the second one:
 # benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
-# Fractions of the share for scales of features: for histograms of entries by size, usually and with
-# a weak signal; and for histograms within intervals, which find narrow features.
-# benchmarks/sweep/sweep.md; the others are not studied.
+# Fractions of the share for scales of features. Histograms of entries by size get the first of
+# `_OF_SIZES`, or the second with a weak signal. Histograms within intervals, which find narrow
+# features, get `_OF_PLACES`. benchmarks/sweep/sweep.md; the others are not studied.
 _OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # The center and scale of the responses get the share (`_OF_RESPONSES` / (units times mu))^2, within
 # limits: benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
 # The center of the responses gets the fraction `_OF_CENTER` of the share for center and scale; each
-# of the two gets at least `_LEAST_SHARE`. Noise of a count, as a fraction of the records: wanted in
-# searches for the center (`_FINE`) and in the histogram for the scale (`_FINE_BIN`); and accepted
-# when the number of finer searches for the center is chosen (`_ROUGH`). Not studied.
+# of the two gets at least `_LEAST_SHARE`. The wanted noise of a count, as a fraction of records, is
+# `_FINE` in searches for the center, and `_FINE_BIN` in the histogram for the scale. There are as
+# many finer searches as the share for the center affords with the noise `_ROUGH`. Not studied.
 _OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
-# Fractions of the share that is left for the descent: for the joint moment of rows and responses,
-# for each histogram of gradient sizes, and for the calibration:
-# benchmarks/least_squares/least_squares.md.
+# Fractions of the share that scales and prior leave: `_MOMENT_SHARE` for the joint moment of rows
+# and responses, `_SIZES_SHARE` for each histogram of gradient sizes, and `_CALIBRATION_SHARE` for
+# the calibration of a weak fit: benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.15
-# Share of the calibration of a fit with a strong signal. The calibration corrects the intercept,
-# and shortens predictions that are too far from 0: clipped gradients fit most records, but a few
-# far rows may have other coefficients. In the calibration, predictions are clipped to
-# `_SURE_PREDICTION` scales of the responses, or more if all clip levels are raised.
+# Fraction of the same share for the calibration of all other fits. That calibration corrects the
+# intercept, and shortens predictions that are too far from 0: clipped gradients fit most records,
+# but a few far rows may have other coefficients. It clips predictions to `_SURE_PREDICTION` scales
+# of the responses, or to their clip level if that is smaller, times the field `loosening`.
 _SURE_SHARE, _SURE_PREDICTION = 0.1, 5.0  # benchmarks/least_squares/made_up.md
-# Below the strength `_WEAK` a fit is weak, and takes `_STEPS_OF_WEAK` steps. The number of steps of
-# other fits, without momentum, is `_STEPS` times the fourth root of the strength, within limits:
+# If its `left_strength` is below `_WEAK`, a fit is weak, and takes `_STEPS_OF_WEAK` steps. Without
+# momentum, other fits take `_STEPS` times the fourth root of this strength, within limits:
 # benchmarks/least_squares/least_squares.md.
 _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
-# Momentum halves the number of steps, but not below this one; fewer steps have none. Not studied.
+# Momentum halves the number of steps, but not below this one. Fits of fewer steps have no momentum.
+# Not studied.
 _FEWEST_WITH_MOMENTUM = 8
 # From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise hides the variance of
-# the rows along a direction, as with nearly equal columns: steps along such directions are short.
+# the rows along a direction, as with nearly equal columns: weights along it converge slowly.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise, steps start at the least-squares solution, and only remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned
 # With more columns no joint moment is released, as it would fill the memory.
 _LONGEST_WITH_MOMENT = 4096  # not studied
-# Without a moment, steps converge slowly. From each of these strengths on, a fit takes so many
-# steps, with so much momentum; without noise, as from the last one on.
+# Without a moment, steps converge slowly. From each of these strengths on, a fit takes the first
+# number of steps, with the second as momentum. Without noise, the last pair holds.
 _STEPS_WITHOUT_MOMENT = {  # benchmarks/least_squares/made_up.md
     _WEAK: (24, 0.5),
     _CLEAR: (48, 0.8),
     1000.0: (100, 0.9),
 }
-# Norm to which rows are clipped, relative to the norm of a row whose entries have mean square 1:
-# the root of `_NORM` times the strength of the released moment per column, within limits.
+# Rows are clipped to f times the norm of a row whose entries have mean square 1. Here f is the root
+# of `_NORM` times the strength of the released moment over the number of columns, within limits.
 # benchmarks/least_squares/least_squares.md
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
 # Entries are clipped to this many standard deviations: benchmarks/least_squares/least_squares.md.
@@ -80,15 +81,15 @@ _LOOSE = 4000.0
 # `_N_SIZES` histograms of gradient sizes are released, in steps that are spread evenly over the
 # first `_LAST_SIZES` of all steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
-# A release tells how well a prior predicts. `_AGREED` is its wanted noise, as a fraction of the
-# number of records times its clip level; `_OF_AGREEMENT` has the limits of its share, and
-# `_OF_AGREEMENT_ALONE` is its share if records are too few for coefficients. Its clip level is the
-# number of units times mu, divided by `_PER_PRODUCT`, within `_PRODUCT_LIMITS`:
+# A release of two mean products shows how well a prior predicts. The wanted noise of such a mean is
+# `_AGREED`. The share of the release is within `_OF_AGREEMENT`, or is `_OF_AGREEMENT_ALONE` if
+# records are too few for coefficients. Products are clipped to the number of units times the mu
+# that the scales leave, divided by `_PER_PRODUCT`, within `_PRODUCT_LIMITS`:
 # benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
 _MOMENT = "response moment"
-#: Sizes of gradients are counted by powers of the root of two; these are the exponents.
+#: Exponents of the bins of gradient sizes, which are powers of the square root of 2.
 SIZE_BINS = np.arange(-20, 31)  # not studied
 
 
@@ -109,8 +110,8 @@ class LeastSquaresSpec(ScaleSpec):
     # The number of units times mu, divided by the root of the number of features plus 1: the larger
     # it is, the smaller is the noise in coefficients.
     strength: float = field(init=False)
-    shares_of_scales: tuple[float, float] = field(init=False)  # of the features, of the responses
-    left_strength: float = field(init=False)  # with the mu that the scales leave
+    shares_of_scales: tuple[float, float] = field(init=False)  # of features, and of responses
+    left_strength: float = field(init=False)  # `strength` with the mu that the scales leave
     is_hopeless: bool = field(init=False)  # the budget is enough for the center of responses only
     is_weak: bool = field(init=False)  # the budget is enough for few steps only
     has_moment: bool = field(init=False)  # a moment of rows and responses is released for whitening
@@ -178,7 +179,7 @@ class LeastSquaresReleases(NamedTuple):
     features: ScaleReleases | None
     agreement: Release | None
     moment: Release | None
-    steps: AnyOf | None  # tuples of `Step`: the usual ones; or more, if noise hides how rows vary
+    steps: AnyOf | None  # of `Step`: the usual number; or more, if noise hides how rows vary
     calibration: Release | None
 
 

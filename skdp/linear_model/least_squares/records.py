@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Number of rows that are scaled at once: with their scales they fit into the cache of a core.
+# Up to so many rows, fewer if they are long, are scaled at once: they fit into the cache of a core.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -59,7 +59,7 @@ class Scaling:
         joint, size = out[: raw.shape[0]], len(self.multiplier)
         rows = raw.toarray() if issparse(raw) else raw
         center = np.zeros(size) if self.center is None else self.center
-        # Several rows are scaled at once, so that NumPy's loops are long, but fit in the cache.
+        # Several rows are scaled at once: NumPy's loops are long then, and their data in the cache.
         length = min(_AT_ONCE, max(1, _AT_ONCE * SHORT_ROW // size), len(rows))
         of_columns = np.stack([center, self.multiplier, self.largest])[:, np.newaxis]
         of_rows = np.tile(of_columns, (1, length if size <= SHORT_ROW else 1, 1))
@@ -111,7 +111,7 @@ class Records(Rows):
         X = self.source.X
         if not scaling.is_sparse:
             is_in_memory = issparse(X) or (isinstance(X, np.ndarray) and not is_mapped(X))
-            # The copy may use at most `CACHE_BYTES` of memory.
+            # Two copies in float64, of 8 bytes an entry, may use at most `CACHE_BYTES` of memory.
             if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.CACHE_BYTES:
                 return view
             rows, norms = view.map_sum(
@@ -182,15 +182,16 @@ def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
 
 # A prior's weight is estimated from the slope of the responses on its predictions. Slopes are
 # assumed to be normal: with mean 1 and standard deviation `_GOOD` for the fraction `_ARE_GOOD` of
-# all priors, and with mean 0 and standard deviation `_OTHERS` for bad ones. The last two numbers
-# are the least mean squares of predictions and of residuals. benchmarks/least_squares/prior.md
+# all priors, and with mean 0 and standard deviation `_OTHERS` for bad ones. The mean square is
+# taken to be at least `_LEAST_SQUARE` for predictions, and at least `_LEAST_LEFT` for residuals.
+# benchmarks/least_squares/prior.md
 _GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
 # Predictions of a prior are clipped to this many scales of the responses.
 _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # as the exponential of more could overflow; not tuned
 # A prior is far off if the root mean square of its predictions around the center of the responses
 # exceeds `_FAR_OFF` scales of the responses, for uncorrelated features. The weight of such a prior
-# is 0, or at least `_LEAST_OF_FAR`. benchmarks/least_squares/made_up.md
+# becomes 0 if it is below `_LEAST_OF_FAR`. benchmarks/least_squares/made_up.md
 _FAR_OFF, _LEAST_OF_FAR = 3.0, 0.5
 # The prior predicts from clipped rows if it is not far off and the strength that is left for the
 # steps is at least this, else from unclipped rows.
@@ -201,7 +202,7 @@ class PriorPart(NamedTuple):
     """The used part of a prior, and the centered, scaled responses minus its predictions.
 
     If the prior predicts from unclipped rows, `whole` is the same as `coef`, and these predictions
-    are clipped to the `ends`; else it is None.
+    are clipped to the `ends`; else `whole` is None.
     """
 
     scale: ResponseScale  # of `responses`
@@ -224,8 +225,8 @@ def release_agreement(
 
     `fitted` has the scales of features, if they are released, the map to fitted rows, and these
     rows. The prior predicts from fitted rows, which are clipped, so that the fit corrects its
-    errors; or from the unclipped rows of `view`, if the fit has little budget left for that or the
-    prior is far off. A prior for other units, or for centered features, is far off: most of its
+    errors; or from the unclipped rows of `view`, if too little budget is left to correct errors or
+    the prior is far off. A prior for other units, or for centered features, is far off: most of its
     predictions are clipped, and no linear fit corrects them.
     """
     if release is None or spec.prior is None:
@@ -284,7 +285,7 @@ def release_agreement(
     if is_scale_known:
         residual_size = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
 
-    # With a `scaling`, rows are clipped already: predictions are not, and stay linear in the rows.
+    # With a `scaling`, rows are clipped: predictions need no clipping, and stay linear in rows.
     farthest = _LARGEST_PREDICTION if scaling is None else NO_CLIPPING
 
     def _unexplained(rows: slice, block: Block) -> np.ndarray:

@@ -32,8 +32,9 @@ from skdp.privacy.plan import AnyOf
 # With noise, eigenvalues of the moment are raised to at least `_LEAST_OF_LARGEST` times the largest
 # one. Without noise, eigenvalues below `_ROUNDING` times the largest one are rounding errors.
 _LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
-# Least assumed variances of rows along directions that noise hides: the sum of all variances, over
-# the number of columns; and each variance, over the value to which eigenvalues are raised.
+# Noise hides the variances of rows along some directions. Their sum is assumed to be at least
+# `_LEAST_HIDDEN` times the number of columns, and each variance at least `_LEAST_SPREAD` times the
+# value to which eigenvalues are raised.
 _LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
 # If no moment is released, its largest eigenvalue is assumed to be at least this.
 _UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
@@ -73,7 +74,7 @@ def release_whitening(
     spec: LeastSquaresSpec, release: Release, records: Records, budget: PrivacyBudget
 ) -> Whitening:
     """Release the moment of rows and responses; return the map that whitens the rows."""
-    # Responses are one more column, with a weight by which they are at most half of the row norm.
+    # Responses are one more column, times a weight: none exceeds half of the clipping norm of rows.
     responses, weight, largest = records.responses, 1.0, NO_CLIPPING
     if spec.cost.is_private:
         largest = spec.largest_response
@@ -88,11 +89,11 @@ def release_whitening(
 
 
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
-    """Whiten by a noisy moment; eigenvalues below the largest one of noise are raised to it.
+    """Whiten by a noisy moment; raise eigenvalues below the largest eigenvalue of pure noise.
 
     In the moment, responses have the factor `weight`. The descent starts at the least-squares
-    solution. Its entries, in order of variance and in blocks of 1, 1, 2, 4, ... entries, are shrunk
-    as by James and Stein: the squared noise is taken to be its mean plus a standard deviation.
+    solution. The entries of this solution, in order of variance and in blocks of 1, 1, 2, 4, ...,
+    are shrunk as by James and Stein, by the mean of the squared noise plus a standard deviation.
     """
     off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
@@ -130,14 +131,14 @@ def without_moment(scaling: Scaling, scales: Scales) -> Whitening:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# Whitened rows are clipped to this many root mean square norms.
+# Whitened rows are clipped to this many root mean square norms, times the field `loosening`.
 _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients, against the variance of their noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
 # Histograms of gradient sizes change the clip level of gradients. A count is visible if it exceeds
 # `_VISIBLE` standard deviations of its noise. The level changes only if visible bins have at least
-# the fraction `_LEAST_COUNTED` of the records. In the first step it is `_FIRST_LEVEL` times the
-# root mean square norm.
+# the fraction `_LEAST_COUNTED` of the records. The first level is `_FIRST_LEVEL` times the root
+# mean square norm of whitened rows.
 _VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
 # With few units, the noise of one count of a histogram may be as large as half of the units. So the
 # sum of all visible counts must exceed this many standard deviations of noise, and so must each
@@ -146,8 +147,8 @@ _SURELY_SEEN = 6.0  # benchmarks/least_squares/made_up.md
 # The curvature of the clipped loss is `_CURVATURE` times the fraction of unclipped gradients, which
 # is taken to be at least `_LEAST_UNCLIPPED`.
 _CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
-# Candidates for the clip level; geometric middles of the bins of sizes; and the limits to which
-# squared sizes are clipped before they are counted.
+# `_LEVELS` are the candidates for the clip level, `_MIDDLES` the geometric middles of the bins of
+# sizes, and `_ENDS` the limits to which squared sizes are clipped before they are counted.
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((squares_plan.SIZE_BINS + 0.5) / 2)  # not tuned
 _ENDS = 2.0 ** squares_plan.SIZE_BINS[[0, -1]]  # not tuned
@@ -278,12 +279,12 @@ def level_from(
 ) -> Level:
     """Choose the clip level that balances bias and noise of gradients, from a released histogram.
 
-    `noise` is the root mean square of predictions by the noise in the mean of all steps, in units
-    of the level. Only visible bins around the fullest one are used, and far bins whose count is
-    surely not noise: a few far rows are always clipped. If the used bins have too few records, the
-    `previous` level stays. If most responses are equal, `rare` has the fraction of the others and
-    the mean square of the sizes of all gradients. The gradients of the others are then taken to be
-    so large that they explain the part of the mean square that the used bins lack.
+    `noise` is the root mean square error of predictions by the noise in the mean of all steps, in
+    units of the level. Only visible bins around the fullest one are used, and far bins whose count
+    is surely not noise; so a few far rows do not raise the level. If the used bins have too few
+    records, the `previous` level stays. If most responses are equal, `rare` has the fraction of the
+    others and the mean square of all gradient sizes. The gradients of these others are then taken
+    to be so large that they explain the part of the mean square that the used bins lack.
     """
     visible = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(visible.argmax())
@@ -311,7 +312,7 @@ def level_from(
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
-# So many standard deviations of noise are subtracted from a curvature, and from the predicted gain
+# This many standard deviations of noise are subtracted from a curvature, and from the expected gain
 # of more steps.
 _NOISE_STDS = 3.0  # not studied
 
@@ -328,7 +329,7 @@ class Descent(NamedTuple):
 
 
 def descend(plan: AnyOf, records: WhitenedRecords, budget: PrivacyBudget) -> Descent:
-    """Take all steps of the usual branch, or of a planned longer one if noise hides variances."""
+    """Take the steps of the usual branch, or of a planned longer one if noise hides variances."""
     spec, white = records.spec, records.white
     n_units, is_private = spec.n_units, spec.cost.is_private
     usual, *longer = plan.branches
