@@ -25,7 +25,7 @@ from skdp.privacy.releases import Charge
 # ------------------------------
 # Candidates, and the fits of steps that several candidates share.
 
-# Parameters that must not be searched: parts of the guarantee, and those of the search or of speed.
+# Parameters that must not be searched: parts of the guarantee, and those that shape no model.
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit", "require_groups", "user_column"}
 _NOT_OF_MODEL = {"random_state", "ledger", "n_jobs"}
 
@@ -90,7 +90,7 @@ def _keys_of(
         functions = step.target and (step.target.func, step.target.inverse_func)
         wiring = step.columns, step.before, functions
         kind = type(step.estimator), shares.get(number), *map(_value_key, wiring)
-        # Candidates may have different free parameters, so the key of a fit has their names.
+        # A parameter may be free for some candidates only, so the key of a fit has the free names.
         fit = key_before, step.name, kind, tuple(sorted(free)), _key(parameters, without=free)
         key_before = key_before, step.name, kind, _key(parameters)
         keys.append(Keys(fit, result=key_before))
@@ -101,8 +101,8 @@ def free_parameters(step: Any, spec: Any) -> frozenset[str]:
     """Return the free parameters of a step, which change only what is computed from releases."""
     if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(spec, RowsSpec):
         return frozenset()
-    # If all solvers that may run release a second moment, it serves any number of components. Other
-    # solvers release a basis of `n_components` columns.
+    # If all solvers that may run release a second moment, this moment serves any number of
+    # components. Other solvers release a basis of `n_components` columns.
     is_whole = {spec.solver, *spec.guided_solvers} <= {"covariance"}
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
@@ -129,11 +129,11 @@ def _value_key(value: Any) -> Hashable:
 # ------------------------------
 # How a search splits its budget among the fits of steps and the choice.
 
-# Share of the choice if one fit serves all candidates, and if a step has several fits.
+# The share of the choice is `_CHOICE_OF_SEVERAL` if a step has several fits, else `_CHOICE_OF_ONE`.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 # The last fit of a step gets this multiple of the share of a fit in the search.
 _FINAL_PARTS = 9  # not studied
-# The sum of all shares may exceed 1 by this, as they are rounded.
+# The sum of all shares may exceed 1 by `_OVER_ONE`, as shares are rounded.
 _OVER_ONE = 1e-12  # not tuned
 
 
@@ -156,8 +156,8 @@ def split_budget(
     caller's shares, or in proportion to their squares of mu. If one fit of a step serves all
     candidates, this fit gets the whole part of the step. With G fits and one last fit for the
     chosen candidate, the part of the step is split into G + 9 parts: one for each fit of the
-    search, and nine for the last fit, whose noise is thus a third. If candidates have different
-    steps or shares, all parts shrink until the budget suffices for any choice.
+    search, and nine for the last fit, which thus has a third of the noise. If candidates have
+    different steps or shares, all parts shrink until the budget suffices for any choice.
     """
     # For each private step: the shares of its distinct fits, by their keys; and the part of delta
     # that it reserves in each candidate that has the step.

@@ -36,7 +36,7 @@ from skdp.privacy.noise import may_be_guessed
 from skdp.privacy.releases import as_html
 
 # ------------------------------
-# What estimators of scikit-learn may reveal although they learn nothing, or only contain others.
+# What estimators of scikit-learn that learn nothing, or only contain others, may reveal.
 
 # Texts of the report.
 _DENSITY = "may have learned from the data how dense its output is: pass sparse_threshold=0"
@@ -118,10 +118,10 @@ def _is_dense(part: Any) -> bool:
 
 PRIVATE, NOT_PRIVATE, UNKNOWN = "private", "not private", "unknown"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
-#: What the verdict "private" covers: of a search, and of any other estimator.
+#: What the verdict "private" covers: `ALL_OF_IT` for a search, `COVERED` for other estimators.
 ALL_OF_IT = "every step in it is private; what was done before is not checked"
 COVERED = f"{ALL_OF_IT}; privacy_spent(search) counts all fits of a search"
-#: Added to a verdict on steps that protect rows and steps that protect records.
+#: Added to a verdict if some steps protect rows and others protect records.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
 # Classes whose records cover all that they store; a subclass may store more.
@@ -293,7 +293,7 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
 
 
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
-    """Remove a note about warnings and errors, for a step whose holder hides them."""
+    """Remove a note that fails within skdp, which fits to public rows and hides errors."""
     is_warning = step.note in (_INVERSE, _WARNS_OF_UNKNOWN, _NAMED, _EMPTY, _DENSITY)
     return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
 
@@ -453,7 +453,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
 
     @property
     def is_private(self) -> bool:
-        """Whether some step is private, and no step may have learned without privacy."""
+        """Whether a step is private, no step is unknown or not private, and epsilon is finite."""
         statuses = {step.status for step in self.steps}
         is_finite = self.spent is not None and math.isfinite(self.spent.epsilon)
         return PRIVATE in statuses and not statuses & {NOT_PRIVATE, UNKNOWN} and is_finite
@@ -462,7 +462,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         which = {
-            # A seed that may be guessed is a part of the guarantee in words already.
+            # A seed that may be guessed has made its step not private, as the judgement says.
             "no guarantee against anyone who can guess random_state of ": lambda step: (
                 step.seeded and not any(record.guessable for record in step.records)
             ),
@@ -515,8 +515,9 @@ class PrivacyReport:  # numpydoc ignore=PR02
 def privacy_spent(estimator: Any) -> PrivacyReport:
     """Return the cost of all steps of a fitted estimator, and whether it is private.
 
-    It visits every step of pipelines, unions, column transformers, transformed targets, frozen
-    estimators, grid and randomized searches, and pipelines and searches of skdp, however nested.
+    The report visits every step of pipelines, unions, column transformers, transformed targets,
+    frozen estimators, grid and randomized searches, and pipelines and searches of skdp, however
+    nested.
     The records of steps with a ``privacy_spent_`` are composed. The report names the other steps
     that have learned from the data without privacy. The report concerns these steps only: earlier
     work on the data, such as choosing a bound or a list of categories, is not checked.
@@ -560,8 +561,8 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     report. The report calls it frozen, and does not count its record. If it was fitted to the same
     rows, either it learned without privacy, or its record has to be added with ``compose``.
 
-    A ``FixedThresholdClassifier`` of a frozen classifier learns nothing else: the report is that of
-    the classifier.
+    The report on a ``FixedThresholdClassifier`` of a frozen classifier is the report on the
+    classifier, as nothing else is learned.
 
     A ``GridSearchCV`` or ``RandomizedSearchCV`` has fitted every candidate on every fold. The
     report counts these fits in addition to the last fit, unless the search is over a search or over
@@ -667,7 +668,7 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
     for step in steps:
         if step.status == status:
             by_note.setdefault(step.note, []).append(step.label)
-            # The transformer of a target has no private twin.
+            # No private step replaces the transformer of a TransformedTargetRegressor.
             if step.note == _LEARNED and not step.path.endswith("transformer"):
                 twins[rules.TWINS.get(step.class_name, "")] = None
     # Only names of classes are identifiers; other advice is left out.

@@ -48,7 +48,7 @@ def plan_level(cost: PrivacyCost, name: str, share: float) -> tuple[Search, floa
 # Values are rounded to multiples of this fraction of the clip level. Sums of multiples are exact:
 # a row changes a sum by its own value, and not by the rounding of other values.
 _STEP = 2.0**-20  # not tuned
-# With few values, the clip level is a lower quantile, down to this one.
+# With few values, the clip level is a lower quantile, but at least `LEAST_QUANTILE`.
 LEAST_QUANTILE = 0.5  # not studied
 
 
@@ -69,8 +69,8 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 
 
 # The tail of losses is assumed to be exponential. Its rate follows from two counts: of losses above
-# the clip level, and above a lower point. The lower point is the highest one above which there are
-# at least this many times as many losses.
+# the clip level, and above a lower point: the highest point above which there are at least
+# `_LEAST_RATIO` times as many losses as above the clip level.
 _LEAST_RATIO = 2.0  # benchmarks/search/clipped.md
 
 
@@ -94,13 +94,14 @@ def mean_beyond(level: float, counted: Mapping[float, float], n_values: int) -> 
 # Scores of a model from counts, in tables: true classes are rows, and predicted ones columns.
 
 # Scores of rows are counted in `N_BINS` bins, which widen with their distance from the median, the
-# faster the larger `_WIDENING` is. Their limits are multiples of a released distance: the fraction
-# `_SPREAD` of the scores is within this distance from the median.
+# faster the larger `_WIDENING` is. The limits of bins are multiples of a released distance: the
+# fraction `_SPREAD` of the scores is within this distance from the median.
 N_BINS, _WIDENING, _SPREAD = 10, 2.0, 0.75  # benchmarks/search/areas.md
 # Share of each of two searches: for the median of the scores, and for the distance that sets the
 # limits of bins.
 _PLACE_SHARE = 0.05  # not studied
-# Shares of the sum that corrects an area: alone, and beside counts of outcomes.
+# Share of the sum that corrects an area: the first number without counts of outcomes, the second
+# number beside them.
 _ORDER_SHARES = (0.7, 0.4)  # benchmarks/search/areas.md
 # Without the two largest points: with more than 2 ** 11 points, a search would halve once more.
 _SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
@@ -147,7 +148,7 @@ class CountedReleases(NamedTuple):
 def plan_counts(
     sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
 ) -> CountedReleases:
-    """Plan one release of histograms of these sizes; `of_scores` says that the last has scores."""
+    """Plan one release of histograms of these sizes; with `of_scores`, the last counts scores."""
     share, middle, spread, order = 1.0, None, None, None
     if of_scores:
         middle = cost.search("middle of scores", _PLACE_SHARE, _SIGNED_GRID)
@@ -417,7 +418,7 @@ SCORING = {"scoring": [StrOptions(SCORES.keys()), None]}
 
 
 def checked_scoring(scoring: str | None, estimator: Any) -> str:
-    """Return the name of a score, by default the estimator's own; refuse one that does not fit."""
+    """Return the name of a score, by default the usual one; refuse one that does not fit."""
     if scoring is None and is_classifier(estimator):
         scoring = "accuracy"
     elif scoring is None and hasattr(estimator, "predict"):
@@ -432,7 +433,7 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
 
 
 def _flaw_of(scoring: str, estimator: Any) -> str:
-    """Return why a score does not fit an estimator, as words before its class; "" if it fits."""
+    """Return why a score does not fit an estimator, as words before its class, or ""."""
     score = SCORES[scoring]
     if _takes_responses(scoring) and score.of_classes != is_classifier(estimator):
         return f"is for {'classifiers' if score.of_classes else 'regressors'}, and for no"
@@ -476,7 +477,7 @@ def _takes_responses(scoring: str) -> bool:
 def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:
     """Compute the loss of each row or, with users, the mean loss of each user's rows.
 
-    Outcomes that are counted remain those of rows.
+    Outcomes to be counted are never averaged over the rows of a user.
     """
     losses = of_people(partial(row_losses, SCORES[scoring], model), people, X, y)
     return losses if people is None or SCORES[scoring].of_counts else people.means(losses)
@@ -498,8 +499,8 @@ def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
 # Share of the search for the clip level of losses.
 _LEVEL_SHARE = 0.2  # not studied
 # The clip level of losses is their quantile `_QUANTILE` or, with few rows, a lower one. A warning
-# tells if it is below `_USUAL_QUANTILE`. Another warning tells if clipping removes more than the
-# fraction `_MOST_LOST` of the mean loss, and more than `_FAR` standard deviations of its noise.
+# tells if the quantile is below `_USUAL_QUANTILE`. Another warning tells if clipping removes more
+# than the fraction `_MOST_LOST` of the mean loss, and than `_FAR` standard deviations of its noise.
 _QUANTILE, _USUAL_QUANTILE = 0.999, 0.95  # benchmarks/search/clipped.md
 _MOST_LOST, _FAR = 0.1, 2.0  # benchmarks/search/clipped.md
 _TOO_GOOD = "The score looks better than it is, by more than its std"
@@ -705,7 +706,7 @@ def _score_of_losses(
     n_units, level, search, left = len(losses), 1.0, None, 1.0
     if not score.is_bounded:
         search, left = plan_level(cost, "level of losses", _LEVEL_SHARE)
-    # Divided by the level, a loss is in [0, 1] or, if it has a sign, in [-1, 1].
+    # Divided by the level, a loss is in [0, 1] or, if it may be negative, in [-1, 1].
     change, least = sensitivity.count, 0.0
     if score.is_signed:
         of_sum = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, given["adjacency"])

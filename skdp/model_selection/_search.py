@@ -35,11 +35,12 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
-# If a step has more fits than this, a search warns that its fits and its choice are not reliable.
+# If a step has more than `_MOST_FITS` fits, a search warns that its choice is not reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# The share of a choice pays first for the clip level of losses, with this fraction of it.
+# This fraction of the share of a choice pays for the clip level of losses.
 _RANGE_SHARE = 0.1  # not studied
-# The clip level is this quantile of the ranges of rows' losses; with few rows a lower quantile.
+# The range of a row's losses is over all candidates. The clip level is this quantile of the ranges
+# of all rows; with few rows it is a lower quantile.
 _LEVEL_QUANTILE = 0.75  # not studied
 
 
@@ -131,7 +132,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         if isinstance(self.estimator, SharedBudget):
             for flaw in set_by_the_whole(self.estimator):
                 raise ValueError(f"estimator: {flaw}")
-        # A Pipeline has no budget: its steps share that of the search in proportion to their own.
+        # A Pipeline has no budget: its steps share the budget of the search by their squares of mu.
         for name in sorted(own_budget(self.estimator).keys() - own_budget(self).keys()):
             warn_of_privacy(
                 f"{name}={getattr(self.estimator, name):g} of the estimator is not used: all fits "
@@ -253,12 +254,12 @@ def choose(
 ) -> int:
     """Choose the index of a candidate by the planned releases, `parts`.
 
-    `judged` has the losses of each row by candidate, or what is counted for each row. Of counted
+    `judged` has the losses of each row by candidate, or what is counted for each row. From counted
     outcomes, the candidate with the best noisy score is chosen; else one which has, with high
-    probability, a small total loss.
+    probability, a small total loss or, for areas, few pairs of scores in the wrong order.
 
-    Only the differences between candidates matter, so the losses need no public bound. The median
-    of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So each
+    Only the differences between candidates matter, so the losses need no public bound. From the
+    losses of a row their median is subtracted; the result is clipped to [-C / 2, C / 2]. So each
     row adds at most C to the difference between two candidates, and exchanging a row moves the
     difference by at most 2 C. The clip level C is a private quantile of the ranges of the rows'
     losses. Losses in [0, 1] need no clip level.
@@ -457,7 +458,7 @@ class DPGridSearch(BaseDPSearch):  # numpydoc ignore=PR02
 class DPRandomizedSearch(BaseDPSearch):  # numpydoc ignore=PR02
     """Search over random candidates; the whole search costs one `epsilon` and `delta`.
 
-    It searches as :class:`DPGridSearch` does, with candidates drawn from distributions.
+    The search works as :class:`DPGridSearch` does, with candidates drawn from distributions.
 
     Parameters
     ----------

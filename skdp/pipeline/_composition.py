@@ -47,7 +47,7 @@ class Step(NamedTuple):
 
     name: str
     estimator: Any
-    share: float | None = None  # of the square of mu, in a DPPipeline
+    share: float | None = None  # part of the square of mu, of a private step in a DPPipeline
     # Each private part of a ColumnTransformer is a step, too.
     columns: Any = None  # columns of X that the part gets; None for a step that is no part
     before: Any = None  # Pipeline of the public steps of the part, before its private step
@@ -76,7 +76,7 @@ class Shares(NamedTuple):
     name: str = "fit"  # name of the fits in the record of a search
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
-        """Begin a step's warnings with its name and share: their epsilon is that of the step."""
+        """Begin warnings with the step's name and share, as they quote the epsilon of the step."""
         who, share = f"Step {name!r}" if name else "A fit", self.by_step[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]
@@ -92,19 +92,19 @@ def shares_of(steps: Sequence[Step], cost: PrivacyCost) -> Shares:
     return Shares(whole, {i: share / total for i, share in given.items()}, delta)
 
 
-# Default shares of steps before the last: a scaler with public bounds, a scaler without bounds, and
-# an estimator of components or of another author.
+# Default shares of private steps before the last one. A scaler has `_KNOWN_ENDS` with public
+# bounds, else `_UNKNOWN_ENDS`; a PCA, SVD or estimator of another author has `_COMPONENTS`.
 _KNOWN_ENDS, _UNKNOWN_ENDS = 0.15, 0.25  # benchmarks/scaling/columns.md
 _COMPONENTS = 0.25  # not studied
-# The sum of given shares may differ from 1 by this, as they are rounded.
+# The sum of given shares may differ from 1 by `_OFF_ONE`, as floats are rounded.
 _OFF_ONE = 1e-9  # not tuned
 
 
 def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> dict[str, float]:
     """Return the share of each private step by name: the given one, a default, or the rest.
 
-    The private parts of a ColumnTransformer split one share, by default the largest of their own
-    default shares. The share of a step that is passed through goes to all others.
+    The private parts of a ColumnTransformer split one share, by default the largest default share
+    of a part. The share of a step that is passed through is split among all other steps.
     """
     given, wholes, parts, absent = given or {}, dict[str, Any](), dict[str, float](), list[str]()
     for step in steps:
@@ -433,7 +433,7 @@ def _refusals(
 
 
 def own_budget(estimator: Any) -> dict[str, Any]:
-    """Return the defaults of `delta` and `epsilon` from which the estimator differs, by name."""
+    """Return the defaults, by name, of `delta` and `epsilon` if the caller has changed them."""
     parameters = signature(type(estimator)).parameters
     changed = {}
     for name in sorted({"delta", "epsilon"} & parameters.keys()):
@@ -460,14 +460,15 @@ def with_classes(steps: Sequence[Step], y: Any) -> tuple[list[Step], list[str]]:
     return changed, names
 
 
-# Shape of rows for a plan of which only the unit is read.
+# Shape of X for a plan from which only the unit is read.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 
 
 def common_unit(steps: Sequence[Step]) -> str:
     """Return the one unit that all private steps protect; refuse units such as entries."""
     private = {step.name: step.estimator for step in steps if step.is_private}
-    # If one step reads ids from a column, other steps do not know the number of users.
+    # A personalized regression has an unknown unit if it may count rows as users, or if it reads
+    # ids from a column: then other steps do not know the number of users.
     named = {
         name: unit_of(one)[0]
         if hasattr(one, "privacy_unit") or (one.require_groups and one.user_column is None)
@@ -506,7 +507,7 @@ def unit_of(step: Any) -> tuple[str, bool]:
         plan = step.plan(_SOME_ROWS, _SOME_FEATURES)
         return plan.unit, plan.enforced
     if isinstance(given, Unit):
-        # The unit does not depend on epsilon, and with an infinite one it may have any bounds.
+        # The unit does not depend on epsilon, and at an infinite epsilon its bounds may be any.
         unit = given.resolve(step.adjacency, math.inf)
         return unit.name, unit.is_enforced
     return str(given), True

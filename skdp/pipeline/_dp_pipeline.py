@@ -242,9 +242,9 @@ class DPPipeline(
         Parameters
         ----------
         n_samples : int or tuple of int
-            Number of rows of the X that will be fitted; or its shape, alone.
+            Number of rows of the X that will be fitted; or the shape of X, without `n_features`.
         n_features : int or None, default=None
-            Number of its features; ``None`` if `n_samples` or `like` has it (a list does not).
+            Number of features of X; ``None`` if `n_samples` or `like` has it (a list does not).
         like : object or None, default=None
             An X of any length that `fit` would take: its type, its shape after the first axis, and
             its names, which a ColumnTransformer may need. ``None`` stands for a dense 2-D array.
@@ -262,7 +262,7 @@ class DPPipeline(
             If `fit` would refuse a parameter or a step, or `like` has another number of features.
         """
         self._validate_params()
-        # Without a like, X stands for numbers, which vectorizers and ColumnTransformers may refuse.
+        # Without `like`, the plan is for an array of numbers, which these steps may refuse.
         need_like = any(is_columns(one) or hasattr(one, "build_analyzer") for _, one in self.steps)
         advice = _LIKE if like is None and need_like else ""
         n_samples, n_features, like = _estimator.planned_size(
@@ -351,7 +351,7 @@ class DPPipeline(
         return len(self.steps)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a fitted step, or a Pipeline of several; before a fit, of the steps as passed."""
+        """Return a step, or a Pipeline of several: fitted ones or, before a fit, those passed."""
         return self._wrapped()[index]
 
     _sk_visual_block_ = Pipeline._sk_visual_block_
@@ -376,12 +376,12 @@ class DPPipeline(
         self._fitted()
         rows = plain_rows(X) if getattr(X, "dtype", None) == np.float16 else X
         made = super()._applied(name, rows, *more)
-        if hasattr(made, "iloc") and hasattr(X, "iloc"):  # lost in arrays between steps
+        if hasattr(made, "iloc") and hasattr(X, "iloc"):  # arrays between steps have no index
             made.index = X.index
         return made
 
     def _applied_step_by_step(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
-        """Map rows in blocks, or of users, by all steps but the last; call a method of the last."""
+        """Call a method of the last step, for rows in blocks or with users; map the rows before."""
         checks.check_features(X, self)
         *before, last = self._fitted().steps
         if name == "transform":
@@ -422,10 +422,10 @@ def _mapped_back(transformer: Any, predictions: np.ndarray) -> np.ndarray:
 
 
 def planned(run: runs.Run, shares: Shares, facts: list[runs.StepFacts]) -> Plan:
-    """Plan all steps together; names of releases begin with those of the steps."""
+    """Plan all steps together; the name of a release begins with the name of its step."""
     parts = tuple(
         Release(run.steps[i].label, "gaussian", share, follows=facts[i].follows)
-        if facts[i].follows  # a step whose width is released is one line
+        if facts[i].follows  # a release decides how many columns the step gets: one line
         else _within(facts[i].plan.parts, run.steps[i].label, share)
         for i, share in shares.by_step.items()
     )

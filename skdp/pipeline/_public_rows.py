@@ -78,7 +78,8 @@ def plain_rows(rows: Any) -> Any:
 def as_table(rows: Any) -> Any:
     """Convert a list of rows to an array: of float64, or of objects if the list has texts.
 
-    A ColumnTransformer does the same; ``numpy.asarray`` would make texts of the numbers, too.
+    A ColumnTransformer does the same. Without a dtype, ``numpy.asarray`` would turn all numbers of
+    a list with texts into texts.
     """
     if hasattr(rows, "shape"):
         return rows
@@ -129,9 +130,9 @@ TWICE = 2  # not tuned
 # Values of two public rows: numbers, or texts of several kinds. Except for empty texts, both values
 # differ: so the result for one row shows whether a function uses the other row, too.
 _PAIRS = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
-# A public row with one of these values, among 40 equal rows, shows whether a function uses other
-# rows. Some functions use them only if a value is 0, negative, missing, or an outlier: here it is 6
-# standard deviations off the mean. None stands for a value of `_PAIRS`.
+# A public row with one of these numbers, among more than `_OTHERS` equal rows, shows whether a
+# function uses other rows. Some functions do so only if a number is 0, negative, missing, or an
+# outlier: 30,000 is 6 standard deviations off the mean. None stands for a value of `_PAIRS`.
 TRIED_NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
 # Texts of one letter fit into any array: the width of an array of texts depends on private rows.
@@ -236,8 +237,8 @@ def _two(dtype: Any, shape: Sequence[int], filling: Any) -> np.ndarray:
 def _values(kind: str, filling: Any) -> Any:
     """Return the values of two public rows, for an array whose dtype has this `kind`.
 
-    `filling` has the values of both rows, and a number that replaces the first one unless it is
-    None. Values that the dtype cannot hold are replaced by similar ones.
+    `filling` has the value of each row, and a number that replaces the first value, or None. Values
+    that the dtype cannot hold are replaced by similar ones.
     """
     first, second, number = filling
     if kind == "U" and (not isinstance(first, str) or "-" in first):

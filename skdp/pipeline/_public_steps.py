@@ -1,8 +1,8 @@
 """Maps of rows by public steps, such that no error, warning or dtype reveals single rows.
 
-Before the first private step, a step may refuse rows, or return another form for private rows than
-for public ones: then the fit is refused, and nothing has been spent. Behind a private step, all
-rows are accepted, and results that overflow are made finite.
+Before the first private step, a step may refuse rows, or return another container, width or dtype
+for private rows than for public ones: then the fit is refused, and nothing has been spent. Behind a
+private step, all rows are accepted, and results that overflow are made finite.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,15 +74,15 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
         _check_by_rows(what, part, part_rows, method)
     made = _real(what, step, result, rows)
     if public_rows.have_categories(rows):
-        # The public rows have the categories of the private ones. Without these, the step must
-        # return the same form, or the form would show them.
+        # The public rows have the categories of the private ones. For rows without categories the
+        # step must return the same form, or the form would reveal the categories.
         two = public_rows.without_categories(two)
     _check_form(what, is_same=form == _form_of(made) == _form_of(attempt(function, two)))
     return _finite_but_gaps(made, rows)
 
 
 def _check_form(what: str, *, is_same: bool) -> None:
-    """Refuse a result whose form is not that of the result for public rows."""
+    """Refuse a result whose form differs from the form (see `_form_of`) for public rows."""
     if not is_same:
         raise ValueError(
             f"{what} must return rows of one shape and type, whatever their values. If it returns "
@@ -136,7 +136,7 @@ def _real(what: str, step: Any, result: Any, rows: Any) -> Any:
 
 
 def _finite_but_gaps(made: Any, rows: Any) -> Any:
-    """Make results that overflow finite; but rows that had NaN keep it, for the next step."""
+    """Make results that overflow finite, except in rows that had NaN or infinity before."""
     if made.dtype.kind != "f":
         return made
     has_gaps, all_finite = public_rows.have_gaps(rows), containers.finite(made)
@@ -232,7 +232,7 @@ def _with_column_numbers(step: Any) -> Any:
 
 @_in_arrays
 def _map_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np.dtype) -> Any:
-    """Map one block by a step; refuse a result of another form than that for public rows."""
+    """Map one block by a step; refuse another layout or width than for public rows."""
     rows = rows if hasattr(rows, "iloc") else rows.astype(dtype, copy=False)
     result, has_gaps = attempt(step.transform, rows), public_rows.have_gaps(rows)
     if isinstance(result, Exception) and has_gaps.any():
@@ -349,7 +349,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 
 def refuse_kinds_of_categories(what: str, step: Any, rows: Any) -> None:
-    """Refuse categories that are texts for a column of numbers, by its dtype, and the reverse."""
+    """Refuse text categories for a column whose dtype is of numbers, and numbers for texts."""
     for _, part, columns in step.transformers if rules.is_columns(step) else [("", step, None)]:
         encoder = next((one for one in _leaves(part) if type(one) is not SimpleImputer), None)
         if not isinstance(lists := getattr(encoder, "categories", "auto"), list):

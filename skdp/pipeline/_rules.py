@@ -89,8 +89,8 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     }
 
 
-#: What to use in place of a step that may learn without privacy, by the name of its class. Sparse
-#: and robust regressions have nothing, as skdp has only least squares.
+#: What to use in place of a step that may learn without privacy, by the name of its class. No entry
+#: replaces sparse and robust regressions, as skdp has only least squares.
 TWINS = {
     name: twin
     for names, twin in {
@@ -140,7 +140,7 @@ def has_budget(estimator: Any) -> bool:
 
 
 def private_steps(estimator: Any) -> dict[str, Any]:
-    """Return the estimators with a budget inside an estimator, by prefixes as ``"dppca__"``."""
+    """Return the estimators with a budget inside an estimator, by prefix, such as ``"dppca__"``."""
     if has_budget(estimator):
         return {"": estimator}
     if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
@@ -231,7 +231,7 @@ def is_passed_through(step: Any) -> bool:
 # Behind a private step, errors and warnings would show single rows. So only these exact classes may
 # stand there: they map each row by itself, and refuse no finite number.
 _TAKE_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
-#: These steps, in words.
+#: The steps that may stand behind a private step, as errors name them.
 TAKE_ALL_ROWS = (
     "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
     "ColumnTransformer and FeatureUnion of these, 'passthrough' and 'drop'"
@@ -267,7 +267,8 @@ def keeps_columns(step: Any) -> bool:
 # ------------------------------
 # Estimators that contain other estimators, and are known to fit each of them once.
 
-# Parameters that contain an estimator; the attribute with "_" at the end has the fitted estimator.
+# Parameters that contain an estimator. The fitted estimator is in the attribute named after the
+# parameter, with "_" at the end.
 _IN_ATTRIBUTES = {
     FixedThresholdClassifier: ("estimator",),
     TransformedTargetRegressor: ("transformer", "regressor"),
@@ -277,7 +278,7 @@ _IN_ATTRIBUTES = {
 def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any]] | None:
     """Return the estimators inside an estimator, by name; None for a class without such parts.
 
-    A subclass counts as a class without parts: it may fit its parts more often, and store more.
+    A subclass counts as a class without parts: it may fit parts several times, and store rows.
     """
     kind = type(holder)
     if kind is Pipeline or kind is FeatureUnion:
@@ -335,7 +336,7 @@ def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
 
 
 def lenient(estimator: Any) -> Any:
-    """Return a copy whose encoders accept all rows, and whose imputers keep empty columns."""
+    """Make encoders accept all rows and imputers keep empty columns, in a copy if any changes."""
     if not any(map(_lenient_parameters, leaves_of(estimator, is_fitted=False))):
         return estimator
     changed = clone(estimator)
@@ -422,7 +423,7 @@ class DelegatesMixin(SeededEstimator):
     """Methods of estimators that contain a fitted estimator: predict, transform, score."""
 
     privacy_spent_: PrivacySpent
-    # Not every last step takes `users` in `score`.
+    # By default `score` requests no `users`, as not every last step takes them.
     __metadata_request__score: ClassVar[dict[str, Any]] = {"users": False}
 
     @abstractmethod
@@ -474,7 +475,7 @@ class DelegatesMixin(SeededEstimator):
         Returns
         -------
         ndarray of str
-            Their names.
+            Names of the transformed features.
         """
         return self._fitted().get_feature_names_out(input_features)
 
@@ -548,10 +549,10 @@ _AROUND_ONE = {
 
 
 def fitted_steps(model: Any, name: str = "") -> Steps:
-    """Return the steps of a pipeline, also of one inside other estimators; or the model alone.
+    """Return the steps of a pipeline, also inside other estimators; or the model alone.
 
-    An estimator with a pipeline inside becomes the last step, as a copy with only the last step of
-    the pipeline inside. The other steps come before it.
+    An estimator around a pipeline becomes the last step, as a copy around only the last step of the
+    pipeline. The other steps of the pipeline come before this copy.
     """
     if isinstance(model, DelegatesMixin):
         return fitted_steps(model._wrapped())

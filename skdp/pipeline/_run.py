@@ -146,7 +146,7 @@ def prepare(
         composition.check_targets(steps, X, y)
         rows = X
         for place, step in enumerate(steps):
-            # The ColumnTransformer, behind its private parts, maps all rows.
+            # Private parts are skipped: the ColumnTransformer behind them maps all columns.
             is_checked = any(rules.refuses_unknown(one.estimator) for one in steps[place:])
             if is_checked and step.columns is None:
                 rows = public_steps.refuse_unknown(step.name, step.estimator, rows)
@@ -191,12 +191,12 @@ class StepFacts:
     """The estimator of a step, and what is known before its fit."""
 
     estimator: Any
-    # Spec of a private step. If a release decides how many columns the step gets, the spec is that
-    # for the most columns, and `follows` names the release; otherwise `follows` is "".
+    # Spec of a private step. If a release decides how many columns the step gets, the spec is for
+    # the largest number of them, and `follows` names the release; otherwise `follows` is "".
     spec: Any = None
     follows: str = ""
     data: Any = None  # of a step that has validated its rows: what the validation returned
-    # Other steps have the arguments of `_spec_of_size`: numbers of rows and columns, public rows.
+    # Arguments of `_spec_of_size` for other steps: n_samples, n_features, and public rows.
     size: tuple[int, int, Any] | None = None
 
     @cached_property
@@ -229,9 +229,9 @@ def step_facts(
     """Return public facts about all steps; refuse steps and rows that a fit would refuse.
 
     Steps of the prefix are fitted. The first private step validates its rows, unless X is public;
-    with `keeps_data`, the facts keep these rows for its fit. Up to this step, `like` is the mapped
-    X. Behind it (`is_behind`), `like` has public rows of the same kind, with as many columns as a
-    release may leave; it is None if that is not known.
+    with `keeps_data`, the facts store the validated data for its fit. Up to this step, `like` is
+    the mapped X. Behind it (`is_behind`), `like` has public rows of the same kind, with as many
+    columns as the step can return at most; `like` is None if this number is unknown.
     """
     facts, like, is_behind, released = list[StepFacts](), prefix.rows, False, ""
     for number, step in enumerate(run.steps):
@@ -293,9 +293,9 @@ def _width_of(X: Any) -> int | None:
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
     """Return public rows of the type and the largest width that the result of a step can have.
 
-    They let the next step be planned without data. `configured` is the estimator of the step with
-    its cost, and `released` names the release that decides how many columns the result has. The
-    function returns None if this number is not known.
+    The next step is planned with these rows, without data. `configured` is the estimator of the
+    step with its cost; `released` names the release that decides how many columns the result has.
+    The function returns None if no maximum of this number is known.
     """
     if like is None or rules.is_passed_through(configured):
         return like
@@ -355,7 +355,7 @@ def warnings_of(run: Run, shares: Shares, facts: Sequence[StepFacts]) -> list[st
 def without_false_alarms(fitted: Sequence[Any]) -> None:
     """Remove warnings of columns that noise hides, if released losses show that the model is good.
 
-    Without a scaler, warnings of a classifier stay, as the units of the columns matter.
+    Without a scaler, warnings of hidden variation stay, as a scaler may make the model better.
     """
     if not getattr(fitted[-1], "_is_sure", False):
         return
@@ -392,9 +392,9 @@ def fit_private(
 ) -> tuple[Any, Any, PrivacyBudget, np.ndarray | None]:
     """Fit the next step, which is private; `charge` charges a ledger with the cost of all steps.
 
-    Return its spec, the result of its solver, its budget, and factors that correct the scales of a
-    `DPStandardScaler` right before it, if it is a `DPPCA` or `DPTruncatedSVD`. Warnings from public
-    facts are left out, as they were given before anything was spent.
+    Return its spec, the result of its solver, its budget, and factors that correct the scales of
+    the scaler, if the step is a `DPPCA` or `DPTruncatedSVD` right behind a `DPStandardScaler`, else
+    None. Warnings from public facts are left out: they were given before anything was spent.
     """
     number, one = len(prefix.fitted), known.estimator
     one._part = one._part._replace(charge=charge)
@@ -451,7 +451,7 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
         return composition.as_checked(rows, run.steps) if is_private else rows
     if not is_columns:
         return rows
-    # Rows with gaps are left only if the next step accepts NaN; all others may have overflows.
+    # NaN stays only if the next step accepts it. All other numbers may have overflowed.
     takes_nan = not issparse(rows) and _leaves_nan(run.steps, number)
     return np.where(np.isnan(rows), rows, finite(rows)) if takes_nan else finite(rows)
 
