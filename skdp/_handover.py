@@ -92,10 +92,10 @@ def to_sklearn(estimator: Any) -> Any:
     steps. For a `DPStandardScaler` that clips, a ``MinMaxScaler(clip=True)`` follows the scaler;
     such a scaler without centering has no twin, and is refused. For a scaler that fills gaps, a
     ``SimpleImputer`` comes first. For a `DPLinearRegression` that clips features, two scalers come
-    first: one clips, the other maps rows back to the units of the data. They take dense rows only,
-    which steps before them make in the twin. For a regression with a prior and a weak signal, a
-    ``FeatureUnion`` passes on the rows beside the predictions of the prior: this twin takes dense
-    rows only, also from columns and encoders before it.
+    first: one clips, the other maps rows back to the units of the data. These scalers take dense
+    rows only, and in the twin the steps before them make rows dense. For a regression with a prior
+    and a weak signal, a ``FeatureUnion`` passes on the rows beside the predictions of the prior:
+    this twin takes dense rows only, also from columns and encoders before it.
 
     With ``whiten=True``, `explained_variance_` is at least `noise_variance_`, as the coordinates
     are divided by the root of `explained_variance_`. Names of output columns begin with ``pca`` in
@@ -215,7 +215,7 @@ def _linear_regression(model: DPLinearRegression) -> Any:
     if model.feature_bounds_ is not None:
         steps = _clip_between(model, *model.feature_bounds_.astype(np.float64))
     if (prior_coef := model._whole) is not None:
-        # The prior predicts rows that are not clipped: its predictions are a further feature.
+        # The prior predicts from rows that are not clipped: its predictions are a further feature.
         product = TruncatedSVD(1)  # it multiplies rows by the coefficients of the prior
         product.components_ = prior_coef[np.newaxis]
         ends = _clip_between(None, *np.array(model._ends)[:, np.newaxis])
@@ -236,7 +236,7 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
         )
     steps: dict[str, Any] = {}
     if model._takes_gaps:
-        # Fitted to a single row, the imputer fills gaps with the entries of this row.
+        # Fitted to the single row `mean_`, the imputer fills gaps with the entries of this row.
         steps["fill"] = _copied(model, SimpleImputer().fit(model.mean_[np.newaxis]))
     twin = StandardScaler(with_mean=model.with_mean)
     steps["scale"] = _copied(model, twin, "mean_", "var_", "scale_", "n_samples_seen_")
@@ -325,10 +325,10 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
 # ------------------------------
 # The card of a model.
 
-# Deltas for which a card states epsilon, beside that of the record.
+# Deltas for which a card states epsilon, beside the delta of the record.
 _DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
-# Parameters that a card leaves out: the budget, which the record states; secrets; and those that do
-# not change the model.
+# Parameters that a card leaves out: the budget, which the record states; secrets; and parameters
+# that do not change the model.
 _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
 # Parameters that state facts about the data: a card lists these in full, as assumed to be public.
 _ASSUMED = {
@@ -593,7 +593,7 @@ class ModelCard:  # numpydoc ignore=PR02
             *("## What was released", "", "```", repr(spent), "```", ""),
             *("## What was taken to be public", "", *_table(("Name", "Value"), public)),
             *(["## Notes", "", self.notes, ""] if self.notes else []),
-            # With the attribute, converters to HTML convert the table, too.
+            # With `markdown="1"`, converters to HTML convert the table within this element, too.
             *('<details markdown="1"><summary>Parameters</summary>', ""),
             *(*_table(("Name", "Value"), given), "</details>", ""),
             *("## Versions", "", *_table(("Package", "Version"), self.versions.items())),

@@ -67,7 +67,7 @@ class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
     epsilons : array-like of shape (n_epsilons,)
         Privacy budgets, positive and finite.
     scores : array-like of shape (n_epsilons, n_repeats)
-        Scores at each of them.
+        Scores at each epsilon.
     score_name : str, default="score"
         Label of the axis of scores.
 
@@ -88,7 +88,7 @@ class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Nothing is spent: it shows scores of fits to public rows.
+    **Privacy.** Nothing is spent: the display shows scores of fits to public rows.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Nothing is spent: it shows released values only.
+    **Privacy.** Nothing is spent: the display shows released values only.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
     names : sequence of str
         Names of the releases or fits.
     shares : array-like of shape (n_parts,)
-        Their parts of the square of mu or, if delta is 0, of epsilon.
+        Part of each release or fit in the square of mu or, if delta is 0, in epsilon.
     title : str, default=""
         Name of the whole budget.
 
@@ -399,8 +399,8 @@ _HALF_WIDTH = 2.5  # not studied
 # Scores that are not centered are assumed to have a standard deviation of at least this fraction of
 # their mean.
 _LEAST = 0.25  # not studied
-# A cell is drawn only if noise alone would rarely give its count: this is the probability that any
-# cell without rows is drawn.
+# A cell is drawn only if noise alone would rarely give its count: `_CHANCE` bounds the probability
+# that any cell without rows is drawn.
 _CHANCE = 0.05  # not studied
 _N_BINS = Interval(Integral, 3, 1000, closed="both")  # not studied
 
@@ -607,7 +607,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
 
 
 def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray | int]:
-    """Return the names of the groups and each row's group, as an index; None and 0 without any."""
+    """Return the names of groups, and the index of each row's group; None and 0 without groups."""
     if (groups is None) != (classes is None):
         lacks = "groups, one per row" if groups is None else "classes, all possible groups"
         raise ValueError(f"groups and classes go together: also pass {lacks}.")
@@ -653,7 +653,7 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Nothing is spent: it shows released counts only.
+    **Privacy.** Nothing is spent: the display shows released counts only.
 
     Examples
     --------

@@ -57,8 +57,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     pairs : data frame or array-like of shape (n_pairs, 2) or (n_pairs, 3)
         A user and an item in each line, in this order, as ids that are integers or strings; then a
         rating, if any: a finite number. A pair that occurs twice counts once, with the mean of its
-        ratings. Pairs whose user or item is not in `users` or `items` are left out. Empty for a
-        newcomer, whom `users` names.
+        ratings. Pairs whose user or item is not in `users` or `items` are left out. For a new user,
+        who is in `users`, `pairs` may be empty.
     users : array-like of shape (n_users,) or None, default=None
         Ids of the rows, in their order. ``None`` takes the sorted users of `pairs`: the number of
         rows is then the number of users in the data.
@@ -104,7 +104,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
             "that are known without looking at pairs."
         )
     given = pairs
-    if isinstance(pairs, list | tuple):  # an array of several types turns integers into strings
+    if isinstance(pairs, list | tuple):  # else numpy would turn integers beside strings to strings
         given = np.array(pairs or np.empty((0, 2)), dtype=object)
     shape: tuple[int, ...] = getattr(given, "shape", ())
     if len(shape) != 2 or shape[1] not in (2, 3):
@@ -144,7 +144,7 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index, or -1, of each id in a list, which is `given` or all ids, and the list."""
+    """Return the index of each id in a list (`given`, or all ids), -1 if absent; and the list."""
     ids, codes = _unique(column, f"{name} in pairs")
     if given is None:
         return codes, ids
@@ -188,8 +188,8 @@ def top_items(
     Parameters
     ----------
     model : estimator
-        A fitted :class:`skdp.DPTruncatedSVD` or :class:`skdp.DPPCA`, or another one with
-        `transform` and `inverse_transform`, of a table with these items.
+        A fitted :class:`skdp.DPTruncatedSVD` or :class:`skdp.DPPCA`, or another estimator with
+        `transform` and `inverse_transform`, of a table with the items of `history`.
     history : InteractionTable
         Items of any users, made by `interaction_table` with the `items` of the table to which the
         model was fitted, in the same order. A model that was fitted to a table without column names
@@ -258,8 +258,8 @@ def top_items(
         with without_warnings():  # about missing names: names were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):
-            # A user without items has no scores, and gets the most popular items. For a table of 0
-            # and 1, popularities are the diagonal of the released second moment.
+            # A user without items, whose scores are all 0, gets the most popular items. For a table
+            # of 0 and 1, popularities are the diagonal of the released second moment.
             popularity = np.square(model.singular_values_[:, None] * model.components_).sum(axis=0)
             scores[(np.diff(X[batch].indptr) == 0) & ~scores.any(axis=1)] = popularity
         scores[:, ~is_candidate] = -np.inf

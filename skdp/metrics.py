@@ -50,8 +50,8 @@ def subspace_distance(components: Any, reference: Any) -> float:
             "components and reference must have equally many columns, got "
             f"{len(basis)} and {len(other)}."
         )
-    # The sine is the norm of the part outside the span. Digits would cancel in 1 minus
-    # a squared cosine.
+    # The sine is the norm of the part of `other` outside the span. Computed as the root of 1 minus
+    # a squared cosine, small sines would lose digits.
     return float(np.clip(np.linalg.norm(other - basis @ (basis.T @ other), 2), 0.0, 1.0))
 
 
@@ -117,8 +117,8 @@ def coherence(components: Any) -> float:
 
     Notes
     -----
-    **Privacy.** A function of its argument, and as private as that. If noise dominates, noisy
-    components have the coherence of the noise, which is larger than that of evenly spread ones.
+    **Privacy.** A function of its argument, and as private as the argument. If noise dominates,
+    noisy components have the coherence of the noise, which exceeds that of evenly spread ones.
 
     References
     ----------
@@ -260,7 +260,7 @@ def _rankings(
         is_new = (seen.toarray() if issparse(seen) else seen) == 0
         scores = np.where(is_new, scores, -np.inf)
         gains = gains.multiply(is_new).tocsr() if issparse(gains) else gains * is_new
-    # Users whose gains have a positive sum, as no gain is negative.
+    # As no gain is negative, users with gains are those whose gains have a positive sum.
     users = np.flatnonzero(np.asarray(gains.sum(axis=1)).ravel() > 0)
     if not len(users):
         raise ValueError("y_true has no gain, so that there is nothing to rank: pass other users.")

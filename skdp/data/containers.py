@@ -94,7 +94,7 @@ def with_text(
 ) -> T:
     """Call a function; replace the text of an error, unless the type of the error is `unchanged`.
 
-    With a prefix, a text in `SAFE_TEXTS` is shown after the prefix.
+    Errors except MemoryError become ValueError. With a prefix, a text in `SAFE_TEXTS` follows it.
     """
     try:
         return function()
@@ -154,8 +154,8 @@ def _check_parts(X: Any) -> None:
     if not is_compressed:
         sparse.coo_array((X.data, indices), shape=X.shape)  # checks the indices
         return
-    copy(X).check_format(full_check=True)  # which may change its object
-    # `check_format` checks this only if any entry is stored.
+    copy(X).check_format(full_check=True)  # a copy, as the method may change its object
+    # `check_format` compares the entries of indptr only if any entry of the matrix is stored.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError
 
@@ -191,8 +191,8 @@ def _as_array(X: Any) -> Any:
 def _nullable(kind: Any) -> Any:
     """Return a dtype of pandas that can hold gaps, for integers or booleans of pyarrow.
 
-    Without it, the dtype of the column would show whether there is a gap, and a fitted step would
-    store this dtype.
+    Any other dtype would show whether the column has a gap, and a fitted step would store the
+    dtype.
     """
     import pandas as pd
 
@@ -358,7 +358,7 @@ GAPS_OF_TEXTS = (
 
 
 def kind_of(column: Any) -> str:
-    """Return what a column contains instead of finite real numbers; "" for nothing else."""
+    """Return what a column contains instead of finite real numbers; "" if nothing is found."""
     with suppress(Exception):  # entries may be objects whose methods raise any error
         return _kind_of(column)
     return ""

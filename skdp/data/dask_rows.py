@@ -66,9 +66,9 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     """Sum the results of a kernel over all parts of a source whose parts are dask chunks.
 
     The active scheduler of dask computes the sum. A task gets chunks, and the function that all
-    tasks call; it returns bytes: a sum or an error. A task raises no error, as schedulers log the
-    tracebacks of errors. A task draws no noise, as it may run twice. `numbers` has the number of
-    the chunk of each part. The other arguments, and the bits of the sum, are those of
+    tasks call. The task returns bytes: a sum or an error. A task raises no error, as schedulers log
+    the tracebacks of errors. A task draws no noise, as it may run twice. `numbers` has the number
+    of the chunk of each part. The other arguments, and the bits of the sum, are the same as in
     :func:`skdp.data.reduce.map_sum`.
     """
     graph, keys = _graph_of(partial(part_sum, source, kernel, size), numbers)
@@ -163,7 +163,7 @@ def mapped_and_stored(X: RowParts) -> RowParts:
 
 
 def _answered(chunks: Chunks | str, number: int) -> containers.RawBlock:
-    """Return the rows in the answer of a worker; raise its error."""
+    """Return the rows in the answer of a worker; if it answered with an error, raise the error."""
     _, rows = pickle.loads(_block_of(chunks, number))
     if isinstance(rows, Exception):
         raise rows

@@ -42,7 +42,7 @@ class RankOneMatrices(containers.SkdpContainer):
         Left factors. A dense array of float32 or float64 is not copied. Sparse matrices become CSR
         arrays, and other numbers become float64.
     right : array-like or sparse matrix of shape (n_matrices, n_columns)
-        Right factors, likewise.
+        Right factors, stored in the same way.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class RankOneMatrices(containers.SkdpContainer):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of matrices, and of entries of each."""
+        """Number of matrices, and of entries of each matrix."""
         return len(self), self.left.shape[1] * self.right.shape[1]
 
     @property
@@ -319,7 +319,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
         return slice(start, max(start, stop))
     if not isinstance(key, slice | tuple) and key is not Ellipsis:
         key = containers.hide_error_text(np.asarray, containers.checked_container(key))
-        key = key if key.size else key.astype(np.intp)  # of an empty list
+        key = key if key.size else key.astype(np.intp)  # numpy makes floats of an empty list
     rows = np.atleast_1d(np.arange(n_rows)[key])
     if rows.ndim > 1:
         raise IndexError(f"rows are chosen by one dimension, got a key of {rows.ndim}.")
@@ -486,14 +486,14 @@ class Design(UnitView):  # numpydoc ignore=PR02
             values *= multiplier
             if self.largest is not None:
                 largest = self.largest.ravel()
-                # Clipping takes longer than this comparison, which rarely calls for it. With "not",
-                # a block with NaN is clipped, too: all comparisons with NaN are false.
+                # Clipping takes longer than this comparison, which rarely shows that any entry is
+                # too large. "not" includes blocks with NaN: all comparisons with NaN are false.
                 if not max(values.max(), -values.min()) <= largest.min():
                     np.clip(values, -largest, largest, out=values)
             rows, scale = values, 1.0
         sample_weight = sample_weight_of(self.people, piece)
         if sample_weight is not None:
-            # In Fortran order, and in another dtype, a sum may depend on the position of its row.
+            # In Fortran order or another dtype, a row's product may depend on the row's position.
             rows = np.ascontiguousarray(rows, np.float64)
         values = rows.reshape(-1, *self.matrix_shape)
         return DenseMatrices(values, scale, self.row_map, self.column_map, sample_weight)

@@ -126,7 +126,7 @@ class Targets(Parts):
         self.parts, self.pass_over, self.column = parts, pass_over, column
         self._function = function
         self.block_starts = np.cumsum([0, *map(attrgetter("length"), parts)])
-        #: First block of each part, and the end.
+        #: First block of each part, and the number of blocks.
         self.part_starts = range(len(self.block_starts))
         self.shape = int(self.block_starts[-1]), 1
         self._loaded = threading.local()
@@ -354,7 +354,8 @@ class RowBlocks(SkdpContainer):
         # The number of columns of blocks before `function`, which may change it.
         self._n_loaded = self.shape[1]
         self.dtype = checked_dtype(dtype)
-        # Empty, or with the form of the first block. All copies of this object share the list.
+        # The form of the first block, once it has been read. All copies of this object share the
+        # list.
         self._seen: list[BlockForm] = []
 
     @classmethod
@@ -499,7 +500,7 @@ class RowBlocks(SkdpContainer):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether `function` makes sparse rows, which applying it to public rows shows."""
+        """Whether rows are sparse after `function`, which is applied to public rows to find out."""
         if self.function is None:
             return self.form.is_sparse
         public: Any = self.loaded_like
@@ -713,7 +714,7 @@ class RowParts(Parts, RowBlocks):
             raise ValueError("n_features must be the number of columns, a positive integer, got 0.")
         self._describe((sum(map(int, lengths)), n_features), dtype)
         self.parts = _with_rows(loaders, lengths)
-        #: How other processes sum over parts, and store what `function` makes of them.
+        #: Functions for other processes: one sums over parts, one stores parts after `function`.
         self.pass_over, self.store = pass_over, store
         if names is not None or is_sparse is not None:
             flaw = "" if like is None else flaw_of_columns(like)

@@ -190,7 +190,8 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
 
     The rounding error of a sum of :math:`w_i f(x_i)` with :math:`\|f(x_i)\| \le c` is at most
     :math:`h u \sum_i w_i \|f(x_i)\|`, where h is the longest chain and u the unit roundoff. As the
-    weights of a person sum to 1, that is at most :math:`h u n c` for n people, whatever their rows.
+    weights of a person sum to 1, the error is at most :math:`h u n c` for n people, whatever their
+    rows.
     More rows may have shorter chains, so h is the maximum over all numbers of rows up to
     `MOST_USER_ROWS`, in any parts. `width` is the number of columns that the length of blocks
     depends on, by default `n_features`.

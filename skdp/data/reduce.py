@@ -18,7 +18,8 @@ import numpy as np
 from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-# The sums of all leaves of a tree have at most this many floats, 64 MB, if there are more than two.
+# The sums of all leaves of a tree have at most this many floats (64 MB), but two leaves may have
+# more.
 _LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees per thread: several, as some subtrees take longer than others.
 _TASKS_A_THREAD = 4  # not studied
@@ -181,7 +182,7 @@ def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:
 def _largest_size(width: int) -> int:
     """Return the number of entries of the largest sum of a fit, at least 4096.
 
-    It is a second moment of rows to which up to two columns are appended.
+    The largest sum is a second moment of rows to which up to two columns are appended.
     """
     return int(max(width + 2, 64) ** 2)
 
@@ -236,7 +237,7 @@ def with_value(trees: Trees, value: Any, add: Callable[[Any, Any], Any] = _add) 
 
 
 def joined_trees(trees: Trees, add: Callable[[Any, Any], Any] = _add) -> Any:
-    """Add up all waiting sums, that of the smallest subtree first."""
+    """Add up all waiting sums, from the smallest subtree to the largest."""
     return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 

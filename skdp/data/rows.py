@@ -268,7 +268,7 @@ class SparseBlock(_BaseBlock):
         self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
     def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
-        """Return the rows times weights and roots of `sample_weight`, and these factors of rows."""
+        """Return rows times factors, and the factors: weights times roots of `sample_weight`."""
         weights = self.times_sample_weight(self.weights, twice=True)
         return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
@@ -297,7 +297,7 @@ class RowCache(NamedTuple):
     """Results of an earlier pass over the same rows, for later passes."""
 
     norms: np.ndarray | None = None
-    norm_counts: GridCounts | None = None  # instead of norms, if later passes may read other rows
+    norm_counts: GridCounts | None = None  # replaces `norms` if later passes may read other rows
     n_mostly_positive: float | None = None
     n_not_finite: int | None = None  # number of rows with NaN or infinity
     total: np.ndarray | None = None  # sum of the rows clipped to `bound`

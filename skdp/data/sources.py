@@ -31,7 +31,7 @@ _BLOCK_BYTES = 1 << 24  # size of the largest dense block; not studied
 #: Largest number of bytes of data that are cached for later passes.
 CACHE_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 8192)  # fewest and most rows of a dense block; not studied
-_GRAM_ROWS = 2048  # least rows of a dense block, unless larger than `_BLOCK_BYTES`; not studied
+_GRAM_ROWS = 2048  # fewest rows of a dense block of at most `_BLOCK_BYTES`; not studied
 _SPARSE_ROWS = (4096, 65536)  # fewest and most rows of a sparse block; not studied
 _SPARSE_BLOCKS = 32  # number of sparse blocks, as far as `_SPARSE_ROWS` permits; not studied
 
@@ -58,7 +58,7 @@ class Source:
         if isinstance(X, RowParts):
             if X.like is not None:
                 raise ValueError(containers.flaw_of_columns(X.like))
-            # Kernels that need targets have a reference of their own: a source needs none.
+            # The source needs no targets: kernels that use targets refer to them themselves.
             X = copy(X)
             X.y = None
         self.X, self._function = containers.as_canonical(X) if issparse(X) else X, function

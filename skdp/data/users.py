@@ -24,8 +24,8 @@ LARGEST_VALUE = 1e60  # not tuned
 _BATCH_ENTRIES = 1 << 18  # not studied
 # Number of users in a block: small enough that there are blocks for all threads.
 _BLOCK_SLOTS = 1024  # not studied
-# Users are padded to one of this many numbers of rows between two powers of two, so that padding
-# adds at most a quarter. Short users are padded to an even number.
+# Users are padded to certain numbers of rows: `_LENGTHS_IN_OCTAVE` of them from one power of two to
+# the next, so that padding adds at most a quarter. Users with few rows get an even number of rows.
 _LENGTHS_IN_OCTAVE = 4  # not studied
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class Users(BlockView):
         return [batch for block in self.by_block for batch in block]
 
     def blocks(self, group: range) -> Iterator[tuple[slice, list[tuple[slice, UserBatch]]]]:
-        """Yield the range of users of each block, and its batches, each with that same range."""
+        """Yield the range of users of each block, and its batches, each paired with this range."""
         for index in group:
             slots = slice(int(self.block_starts[index]), int(self.block_starts[index + 1]))
             yield slots, [(slots, batch) for batch in self.by_block[index]]

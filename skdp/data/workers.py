@@ -86,7 +86,7 @@ _FILTER: Any = ("ignore", None, _Silenced, None, 0)  # 0 stands for any line; no
 
 
 def _silence() -> None:
-    """Put `_FILTER` first; if it is there already, other code may have put filters before it."""
+    """Put `_FILTER` first, even if it already stands behind filters of other code."""
     if (filters := warning_filters())[:1] != [_FILTER]:
         filters.insert(0, _FILTER)
 
@@ -121,7 +121,7 @@ def _libraries(*, shared: bool) -> tuple[Any, ...]:
 
 
 class _Limit:
-    """Limits BLAS libraries to one thread; `stop` restores the limits, which `before` keeps."""
+    """Limits BLAS libraries to one thread; `stop` restores the limits, which are in `before`."""
 
     def __init__(self, *, shared: bool) -> None:
         self.is_shared, self.before = shared, tuple[int, ...]()
@@ -142,7 +142,7 @@ class _Limit:
         for library, limit in zip(_libraries(shared=self.is_shared), limits, strict=False):
             if limit != library.num_threads:
                 # In newer versions of threadpoolctl a shared limit belongs to the thread that set
-                # it, and no other thread can set it before the first one is forgotten.
+                # the limit. No other thread can set the limit before that thread is forgotten.
                 clear = getattr(library, "clear_controlling_thread", lambda **_: None)
                 clear(force=True)
                 library.set_num_threads(limit)
