@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._validation import check_rows_of, refuse_blocks, validate_plain
 from skdp.data.containers import checked_container
-from skdp.data.people import checked_ids, people_of
+from skdp.data.people import checked_ids
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import named, shown, warnings_together
 from skdp.ledger import PrivacyLedger
@@ -23,6 +23,7 @@ from skdp.ledger._file import WHOLE
 from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.model_selection import epsilon_curve
 from skdp.model_selection._score import CONSTRAINTS, opened
+from skdp.pipeline._composition import unit_of_rows
 from skdp.pipeline._public_steps import of_people, transformed
 from skdp.pipeline._rules import fitted_steps
 from skdp.privacy import sensitivity
@@ -485,8 +486,8 @@ def score_histogram(
     classes : array-like or None, default=None
         All possible groups, two or more; required with `groups`.
     users : array-like of shape (n_samples,) or None, default=None
-        Owner of each row. All rows of a user together are then protected: each user counts once,
-        divided equally among its rows.
+        Owner of each row; required if a model in `pca` protects users. All rows of a user together
+        are then protected: each user counts once, divided equally among its rows.
     components : tuple of two ints, default=(0, 1)
         Indices of the two components.
     n_bins : int, default=12
@@ -554,7 +555,7 @@ def score_histogram(
     given |= {"ledger": ledger, "random_state": random_state}
     validate_plain({**CONSTRAINTS, "n_bins": [_N_BINS]}, given, "score_histogram")
 
-    *steps_before, (_, pca) = fitted_steps(pca)
+    whole, (*steps_before, (_, pca)) = pca, fitted_steps(pca)
     if not isinstance(pca, DPPCA | DPTruncatedSVD):
         raise ValueError(
             "pca must be a DPPCA, a DPTruncatedSVD, or a pipeline that ends with one, got "
@@ -562,8 +563,7 @@ def score_histogram(
         )
     check_is_fitted(pca)
     refuse_blocks(X := checked_container(X), "score_histogram")
-    unit = "user" if users is not None else "row" if groups is None else "record"
-    people = people_of(users, X, unit)
+    unit, people = unit_of_rows(whole, X, users, "row" if groups is None else "record")
     passed_on = of_people(partial(transformed, steps_before), people, X) if steps_before else X
     rows = check_rows_of(passed_on, pca)
     edges = _edges_of(pca, components, n_bins)

@@ -18,11 +18,12 @@ from skdp import _validation as checks
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import canonical_csr, checked_container, hide_error_text
 from skdp.data.parts import RowBlocks, RowParts
-from skdp.data.people import People, people_of
+from skdp.data.people import People
 from skdp.data.sources import digests
 from skdp.exceptions import named, warn_of_privacy, warnings_together
 from skdp.linalg.norms import with_data
 from skdp.linear_model import _supervised as supervised
+from skdp.pipeline._composition import unit_of_rows
 from skdp.pipeline._public_rows import quietly
 from skdp.pipeline._public_steps import check_inverse, of_people, transformed
 from skdp.pipeline._rules import Steps, fitted_steps
@@ -523,6 +524,8 @@ class PrivateScore:  # numpydoc ignore=PR02
         Clip level of the losses; 1 for losses that are not clipped.
     privacy_spent : PrivacySpent
         Record of the cost of the score.
+    scoring : str, default=""
+        Name of the metric, as in :func:`private_score`.
 
     Examples
     --------
@@ -537,12 +540,13 @@ class PrivateScore:  # numpydoc ignore=PR02
     std: float
     level: float
     privacy_spent: PrivacySpent
+    scoring: str = ""
 
     def __repr__(self) -> str:
         clipped = f", losses clipped at {self.level:.4g}" * (self.level != 1)
-        found = f"PrivateScore: {self.value:.4g} +- {self.std:.2g}{clipped}"
-        rows = "for rows that are not in the fit; else the costs of fit and score add up"
-        return f"{found}\n{rows}\n{self.privacy_spent!r}"
+        found = f"PrivateScore({self.scoring}): {self.value:.4g} +- {self.std:.2g}{clipped}"
+        found += "\nfor rows that are not in the fit; else the costs of fit and score add up"
+        return f"{found}\n{self.privacy_spent!r}"
 
 
 @named
@@ -584,8 +588,8 @@ def private_score(
     y : array-like of shape (n_samples,) or None, default=None
         Their responses, for a dask collection in the same chunks. Rows in parts contain theirs.
     users : array-like of shape (n_samples,) or None, default=None
-        Owner of each row. All rows of a user together are then protected: each user counts once,
-        with the mean loss of its rows.
+        Owner of each row; required if a model in the estimator protects users. All rows of a user
+        together are then protected: each user counts once, with the mean loss of its rows.
     scoring : str, list of str or None, default=None
         As in :class:`DPGridSearch`, except for ``"r2"``, which is no mean over rows. Or a list of
         ``"accuracy"``, ``"balanced_accuracy"``, ``"f1"`` and ``"roc_auc"``, for one release.
@@ -669,9 +673,7 @@ def private_score(
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
     check_is_fitted(estimator)
     if "r2" in names:
-        raise ValueError(
-            "scoring='r2' is no mean over rows: pass scoring='neg_mean_squared_error'."
-        )
+        raise ValueError("scoring='r2' is no mean over rows: pass 'neg_mean_squared_error'.")
     names = [checked_scoring(name, estimator) for name in names]
     if is_list and not COUNTED.keys() >= set(names) > set():
         raise ValueError(
@@ -686,8 +688,7 @@ def private_score(
     check_responses(X, y, names[0], type(estimator).__name__)
     if SCORES[names[0]].of_classes:
         supervised.check_kind(supervised.checked_labels(y), fitted_steps(estimator)[-1][1].classes_)
-    given["unit"] = "user" if users is not None else "row" if y is None else "record"
-    people = people_of(users, X, given["unit"])
+    given["unit"], people = unit_of_rows(estimator, X, users, "row" if y is None else "record")
     if is_list or SCORES[names[0]].of_counts:
         scores = _scores_of_counts(names, estimator, X, y, people, given)
         return scores if is_list else scores[names[0]]
@@ -737,7 +738,7 @@ def _score_of_losses(
             )
     warn_of_privacy(*budget.warnings)
     value = 1 - mean if scoring == "accuracy" else -mean
-    return PrivateScore(value, std, level, budget.spent())
+    return PrivateScore(value, std, level, budget.spent(), scoring)
 
 
 def _scores_of_counts(
@@ -771,7 +772,7 @@ def _scores_of_counts(
         of_counts, table = COUNTED[name].of_counts, counts[_outcomes]
         values[name] = of_counts(table), std_of(of_counts, table, std)
     spent = budget.spent()
-    return {name: PrivateScore(*values[name], 1.0, spent) for name in names}
+    return {name: PrivateScore(*values[name], 1.0, spent, name) for name in names}
 
 
 def opened(

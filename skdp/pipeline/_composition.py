@@ -6,12 +6,14 @@ from contextlib import suppress
 from copy import copy
 from functools import partial
 from inspect import signature
+from itertools import chain
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
@@ -22,7 +24,7 @@ from skdp._estimator import PlannedEstimator, PrivateEstimator
 from skdp._validation import check_given, feature_names, redact_errors, targets_of
 from skdp.data.containers import finite, with_text
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
-from skdp.data.people import People
+from skdp.data.people import People, people_of
 from skdp.data.rows import checked_digest
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shown
@@ -511,3 +513,25 @@ def unit_of(step: Any) -> tuple[str, bool]:
         unit = given.resolve(step.adjacency, math.inf)
         return unit.name, unit.is_enforced
     return str(given), True
+
+
+def unit_of_rows(estimator: Any, rows: Any, users: Any, of_row: str) -> tuple[str, People | None]:
+    """Return the unit that a release about rows protects, `of_row` without users; and the people.
+
+    Refuse a missing `users` if a model inside the estimator protects users.
+    """
+    if users is not None:
+        return "user", people_of(users, rows, "user")
+    outer = [estimator, *(step for _, step in rules.fitted_steps(estimator))]
+    params = (one.get_params().values() for one in outer if hasattr(one, "get_params"))
+    fitted = (vars(one).values() for one in outer if hasattr(one, "__dict__"))
+    for one in chain(outer, *params, *fitted):
+        one = one.estimator if type(one) is FrozenEstimator else one
+        record = getattr(one, "privacy_spent_", None)
+        unit = record.unit if record else unit_of(one)[0] if rules.has_budget(one) else ""
+        if unit == "user":
+            raise ValueError(
+                f"{type(one).__name__} protects users: pass users, an id for each row of X. If "
+                "each row belongs to another user, pass users=numpy.arange(X.shape[0])."
+            )
+    return of_row, None

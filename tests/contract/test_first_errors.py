@@ -3,6 +3,7 @@
 # ruff: noqa: F401 - calls that stand in texts use what is imported
 import datetime
 import re
+from functools import partial
 from io import StringIO
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -41,6 +42,7 @@ from skdp import (
     make_dp_pipeline,
     model_card,
 )
+from skdp.display import score_histogram
 from skdp.federated import Federation, Owner
 from skdp.interactions import interaction_table, top_items
 from skdp.metrics import captured_variance
@@ -76,6 +78,7 @@ POLARS = pl.DataFrame({"age": X[:, 0], "town": ["A", "B"] * (N // 2), "day": DAY
 TRIPLES = pd.DataFrame({"user": np.arange(120) % 60, "item": np.arange(120) // 60, "rating": 4})
 TIMED = TRIPLES.assign(timestamp=1_700_000_000)
 NUMBERED = NUMBERS.assign(user=np.arange(N) % 20)
+OWNERS = NUMBERED["user"].to_numpy()
 OWNED = NUMBERED.assign(user=[f"u{number}" for number in NUMBERED["user"]])
 CLASSIFIER_OF_USERS = clone(CLASSIFIER).set_params(privacy_unit="user")
 BY_NAME = ColumnTransformer([("age", "passthrough", ["age"])])
@@ -89,6 +92,10 @@ def fitted(rows=NUMBERS):
 
 def ends(**others):
     return {"age": PAIR, "income": PAIR, "visits": PAIR, **others}
+
+
+def of_users():
+    return clone(CLASSIFIER_OF_USERS).fit(X, Y, users=OWNERS)
 
 
 def past_the_horizon():
@@ -482,6 +489,10 @@ DPTruncatedSVD(1, privacy_unit=skdp.units.Interaction).fit(X)
     object of skdp\.units, such as .* or Interaction\(\)\.$
 model_card(DPLogisticRegression)
     got a class.$
+private_score(of_users(), X, Y)
+    ^DPLogisticRegression protects users: pass users, an id for each row of X\. If each row belongs
+score_histogram(DPTruncatedSVD(2, privacy_unit="user").fit(X, users=OWNERS), X)
+    ^DPTruncatedSVD protects users: pass users, an id for each row
 private_score(fitted(), X, Y, cv=5)
     'cv'. Leave it out: .*, a score takes a fitted model. It takes estimator
 DPPersonalizedRegressor(privacy_unit="user")
@@ -780,6 +791,30 @@ def test_cures_of_gaps_in_y_of_logarithms_and_of_files_work(tmp_path):
     (saved,) = cures_of(lambda: RowBlocks.from_npy(table), save)
     eval(saved, {"numpy": np, "path": array, "X": NUMBERS.to_numpy(object)})
     assert RowBlocks.from_npy(array).shape == X.shape
+
+
+def test_every_model_of_users_asks_for_the_users_of_a_score(ledger):
+    steps = make_dp_pipeline(OF_USERS, CLASSIFIER_OF_USERS)
+    columns = ColumnTransformer([("age", OF_USERS, [0])], remainder="passthrough")
+    frozen = FrozenEstimator(of_users())
+    of_ids = DPPersonalizedRegressor(1)
+    whole = TransformedTargetRegressor(of_ids, func=np.cbrt, inverse_func=np.square)
+    numbers = X[:, 0]
+    models = [
+        (steps.fit(X, Y, users=OWNERS), Y),
+        (make_dp_pipeline(columns, CLASSIFIER_OF_USERS).fit(X, Y, users=OWNERS), Y),
+        (DPGridSearch(steps, {}).fit(X, Y, users=OWNERS), Y),
+        (FixedThresholdClassifier(frozen, threshold=0.3, pos_label="yes").fit(X, Y), Y),
+        (clone(of_ids).fit(X, numbers, groups=OWNERS), numbers),
+        (whole.set_params(check_inverse=False).fit(X, numbers, groups=OWNERS), numbers),
+    ]
+    for model, y in models:
+        with pytest.raises(ValueError, match="protects users: pass users, an id for each row"):
+            private_score(model, X, y, ledger=ledger)
+        (ids,) = cures_of(partial(private_score, model, X, y), r"numpy\.arange\(.*?\)")
+        found = private_score(model, X, y, users=eval(ids, {"numpy": np, "X": X}))
+        assert found.privacy_spent.unit == "user"
+    assert ledger.entries() == []
 
 
 def test_a_ledger_names_the_delta_that_is_wrong(tmp_path):

@@ -536,7 +536,7 @@ def test_a_score_of_few_rows_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         found = private_score(model, np.tile(X, (100, 1)), epsilon=1.0)
-    assert repr(found).startswith(f"PrivateScore: {found.value:.4g} +- ")
+    assert repr(found).startswith(f"PrivateScore(log_likelihood): {found.value:.4g} +- ")
     assert f", losses clipped at {found.level:.4g}\nfor rows that are not in the fit" in repr(found)
     with pytest.raises(ValueError, match="features"):
         private_score(model, X[:, :3])
