@@ -327,9 +327,8 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes, sorted. Public: given, or promised to be.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Coefficients; for two classes those of the second class. They have the direction of those of
-        a logistic regression. Clipping changes their length, less with more budget. Covered by the
-        guarantee.
+        Coefficients; for two classes, of the second class. Their direction is that of a logistic
+        regression. Clipping changes their length, less with more budget. Covered by the guarantee.
     coef_std_error_ : ndarray of the shape of `coef_`
         Standard errors of the coefficients, by noise, by the sample, and by what the fit does to
         them. Not there with ``epsilon=inf``, or more than 100 classes: :ref:`class-errors`. Covered
@@ -337,9 +336,9 @@ class DPLogisticRegression(PrivateClassifier):  # numpydoc ignore=PR02
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts. Covered by the guarantee.
     score_bounds_ : ndarray of shape (2, 1) or (2, n_classes)
-        Lower and upper bounds to which probabilities clip scores, some root mean squares from those
-        of the mean row; the predicted class stays the most probable one. The largest floats with
-        ``epsilon=inf``, and with a prior. Covered by the guarantee.
+        Lower and upper bounds to which probabilities clip scores, some root mean squares from the
+        scores of the mean row; the predicted class stays the most probable one. The largest floats
+        with ``epsilon=inf``, and with a prior. Covered by the guarantee.
     prior_weight_ : float
         Share of the prior in the model, from 0 to 1; 0 without a prior. Covered by the guarantee.
     privacy_spent_ : PrivacySpent

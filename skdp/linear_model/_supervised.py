@@ -352,7 +352,7 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
 
 
 def classes_or_codes(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the indices of the classes if these are strings and labels integers, else classes."""
+    """Return the classes or, if they are strings and labels integers, the classes' indices."""
     # Booleans and floats are not taken for indices.
     are_codes = set(map(type, labels.tolist())) == {int}
     return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes

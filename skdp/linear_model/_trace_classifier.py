@@ -43,16 +43,16 @@ from skdp.privacy.precision import as_python
 # Shares of the mean matrix, and of the difference of the classes.
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
 # The sum of matrices times their labels also counts the classes, as a constant entry is appended to
-# each matrix: this fraction of the clipping norm.
+# each matrix. The entry is this fraction of the clipping norm.
 _BESIDE = 0.5  # benchmarks/classification/matrix_scores.md
-# Share of the median size of the scores; and candidates for this median, relative to its value if
-# the entries of matrices are uncorrelated.
+# `_SPREAD_SHARE` is the share of the median size of the scores. `_SPREADS` are the candidates for
+# this median, relative to its value if the entries of matrices are uncorrelated.
 _SPREAD_SHARE, _SPREADS = 0.02, 2.0 ** (np.arange(17) / 2)  # not studied
 # Median size of normal scores of variance 1.
 _NORMAL_MEDIAN = float(ndtri(0.75))  # not tuned
 # Share of the count of scores that are not clipped for probabilities.
 _WITHIN_SHARE = 0.01  # benchmarks/classification/matrix_scores.md
-# Gradients are clipped to this fraction of the largest norm that they usually have.
+# Gradients are clipped to this fraction of their largest usual norm, times `level_factor`.
 _CLIP = 0.35  # not studied
 
 
@@ -118,7 +118,7 @@ def gradient_clip(spec: TraceClassSpec) -> float:
 # Step length: the inverse of 1/4, the largest curvature of the loss, at the probability 1/2. Not
 # studied.
 _STEP = 4.0
-# Noise of the mean of iterates, relative to that of a mean of independent iterates. Clipping makes
+# Noise of the mean of iterates, over the noise of a mean of independent iterates. Clipping makes
 # the loss flatter, so that noise stays in many iterates. Studied for normal matrices, and without
 # signal; not studied beyond.
 _LASTING = 3.0
@@ -179,7 +179,7 @@ def solve_trace_classes(
     elif gain < logistic_fit.LEAST_GAIN and spec.cost.is_private:
         warnings = (logistic_fit.no_better(spec),)
     weights = scores.weights(factor)
-    # So far the intercept is for centered matrices; now it becomes that for matrices as passed.
+    # So far the intercept is for centered matrices; the product makes it right for X as passed.
     weights[-1] -= mean @ weights[:-1]
     is_sure = bool(gain >= logistic_fit.SURE_GAIN)
     return Estimate(weights, scores.bounds(factor), warnings, is_sure)
@@ -222,7 +222,7 @@ def _scores_of(
     shrunk = cut(point, offset, noise_std, by_chance, least_ratio=1.0).point
     factors = shrunk.values / np.maximum(point.values, _TINY)
     noise = 1 - float(factors[0]) ** 2
-    # The first singular value stays: released losses decide later on one factor of all of them.
+    # The first singular value stays: released losses decide later on a factor of all values.
     point = point.with_values(point.values * np.append(1.0, factors[1:] / max(factors[0], _TINY)))
     slopes = point.matrix.reshape(-1, 1) / entry_size
     # Root mean square of the scores if entries are uncorrelated.
@@ -363,7 +363,7 @@ class DPTraceClassifier(PrivateClassifier):  # numpydoc ignore=PR02
         Intercept. Covered by the guarantee.
     score_bounds_ : ndarray of shape (2, 1)
         Lower and upper bounds to which probabilities clip scores, 2.5 times their usual size from
-        those of the mean matrix. Covered by the guarantee.
+        the score of the mean matrix. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int

@@ -175,7 +175,7 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
         Whether to fit an intercept. The responses are then centered by a private median.
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 0 to 10,000. More steps split the budget further. ``"auto"`` is 10
-        to 40, and grows with the signal, by public facts. 0 is for ``init="spectral"`` alone.
+        to 40, by public facts, and 100 with ``epsilon=inf``. 0 is for ``init="spectral"`` alone.
     clip_quantile : float or "auto", default="auto"
         Wanted fraction of gradients that are not clipped, .01 to .99. ``"auto"`` is .5 for most
         dense X, up to .9 for others, more if most responses are the same, and rises with budget.
@@ -207,8 +207,8 @@ class DPTraceRegressor(PrivateRegressor):  # numpydoc ignore=PR02
         Smallest and largest value of each feature: `fit` and `predict` clip features to them. None
         if features are not scaled one by one. Covered by the guarantee.
     start_ratios_ : ndarray of shape (min(d1, d2),) or None
-        Singular values of a start from data, divided by the largest of noise and chance: how many
-        exceed 1 is a least rank. None without noise or such a start. Covered by the guarantee.
+        Singular values of a start from data, over the largest that noise and chance explain: as
+        many as exceed 1 stand out. None without noise or such a start. Covered by the guarantee.
     left_components_ : ndarray of shape (d1, len(`singular_values_`))
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (len(`singular_values_`), d2)

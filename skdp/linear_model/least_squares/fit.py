@@ -26,11 +26,11 @@ from skdp.privacy.clipping import clipped
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# Below this strength, a field of the spec, fits are often no better than the mean:
-# benchmarks/least_squares/least_squares.md.
+# If the strength, a field of the spec, is below this, the fit warns, as many fits are then no
+# better than the mean: benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
-# If most responses are equal, the fit warns if too few differ from them: the strength with their
-# number in place of the number of units is below this; not studied.
+# If most responses are equal, the fit warns if the strength, computed with the number of the other
+# responses in place of the number of units, is below this; not studied.
 _LEAST_RARE = 25.0
 # With a strong signal, a fit warns of features that noise hides if they are at least this fraction
 # of all features: fewer cost little. benchmarks/least_squares/made_up.md

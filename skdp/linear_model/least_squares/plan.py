@@ -82,10 +82,10 @@ _LOOSE = 4000.0
 # first `_LAST_SIZES` of all steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
 # A release of two mean products shows how well a prior predicts. The wanted noise of such a mean is
-# `_AGREED`. The share of the release is within `_OF_AGREEMENT`, or is `_OF_AGREEMENT_ALONE` if
-# records are too few for coefficients. Products are clipped to the number of units times the mu
-# that the scales leave, divided by `_PER_PRODUCT`, within `_PRODUCT_LIMITS`:
-# benchmarks/least_squares/prior.md.
+# `_AGREED` times the sensitivity of a sum of products that are clipped to 1. The share of the
+# release is within `_OF_AGREEMENT`, or is `_OF_AGREEMENT_ALONE` if records are too few for
+# coefficients. Products are clipped to the number of units times the mu that the scales leave,
+# divided by `_PER_PRODUCT`, within `_PRODUCT_LIMITS`: benchmarks/least_squares/prior.md.
 _AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _PER_PRODUCT, _PRODUCT_LIMITS = 200.0, (1.5, 8.0)
 _MOMENT = "response moment"

@@ -23,7 +23,7 @@ from skdp.preprocessing.scales import Scales
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
-# Up to so many rows, fewer if they are long, are scaled at once: they fit into the cache of a core.
+# At most so many rows, fewer if they are long, are scaled at once, to fit in the cache of a core.
 _AT_ONCE = 800  # not studied
 
 # ------------------------------
@@ -130,7 +130,8 @@ class Records(Rows):
 # ------------------------------
 # Centers and scales.
 
-# The scale of the responses may be far too small if noise hides more than this fraction of them.
+# The fit warns if noise hides more than this fraction of the responses: the scale of the responses
+# may then be far too small.
 _MOST_HIDDEN = 1 / 4  # benchmarks/least_squares/made_up.md, "Tails that noise hides"
 _HIDDEN_TAIL = (
     "Predictions may be worse than the mean of the responses: noise hides a quarter of the "

@@ -107,13 +107,13 @@ def no_better(spec: LogisticSpec) -> str:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# Clip level of gradients, before the factor of `gradient_level`: the norm of the gradient of a row
-# of root mean square norm, whose wrong classes together have this probability.
+# Take a row of root mean square norm, whose wrong classes together have this probability. The clip
+# level of gradients is the norm of the gradient of this row, times a factor: see `gradient_level`.
 _CLIP = 0.5  # benchmarks/classification/constants.md
-# Clipping and noise make the loss flatter. So its curvature is taken to be a fraction of the one at
-# the class frequencies. The fraction rises from `_CURVATURE` to `_LARGEST_CURVATURE` with the
-# number of records, as fewer of them are clipped. But for a `spec.strength` below `_WEAK_OF_TWO`
-# with two classes, or below `_WEAK_OF_MORE` with more classes, the fraction is
+# Clipping and noise make the loss flatter. So its curvature is taken to be a fraction of the
+# curvature at the class frequencies. The fraction rises from `_CURVATURE` to `_LARGEST_CURVATURE`
+# with the number of records, as a smaller part of them is clipped. But for a `spec.strength` below
+# `_WEAK_OF_TWO` with two classes, or below `_WEAK_OF_MORE` with more classes, the fraction is
 # `_CURVATURE_OF_WEAK`: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 _WEAK_OF_TWO, _WEAK_OF_MORE = 5.0, 15.0
@@ -186,8 +186,8 @@ def whitened(
 ) -> WhitenedRecords:
     """Return records whose rows are whitened, and whose gradients are clipped to `level`.
 
-    Norms of rows in memory are computed once, as they cost n d^2. Rows from a source that may
-    change between passes get new norms in each pass.
+    Norms of rows in memory are computed once, as they take n d^2 operations. Rows from a source
+    that may change between passes get new norms in each pass.
     """
     longest = view.bound + float(row_norms(white.mean[None])[0])
 
@@ -346,9 +346,9 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
     covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
     sizes = np.where(is_constant, 1.0, np.sqrt(np.diag(covariance)))
     penalty = 1 / n_rows
-    # The optimizer works in coordinates with curvature of about 1. The logistic loss has at most a
-    # fourth of the curvature of the covariance. A direction without variance, which only the
-    # penalty curves, gets `least`: with less, rounding errors would grow with each step.
+    # The optimizer works in coordinates in which rows have a variance of about 1, so that the loss
+    # curves alike along all. A direction without variance, which only the penalty curves, counts
+    # with the variance `least`: with less, rounding errors would grow with each step.
     least = 8 * penalty
     curvature = covariance / sizes / sizes[:, np.newaxis] + least * np.eye(size)
     values, vectors = np.linalg.eigh(curvature)
@@ -399,7 +399,7 @@ _FARTHEST = (4.0, 5.0)
 
 
 class Estimate(NamedTuple):
-    """The result of a fit: weights of rows, and what is known about them."""
+    """The result of a fit: weights of rows, and what is known about the weights."""
 
     weights: np.ndarray  # (n_features + 1, n_columns); the last row has the intercepts
     bounds: np.ndarray  # to which `predict_proba` clips scores
@@ -528,8 +528,8 @@ def release_norm(release: Release, view: LabeledRows, budget: PrivacyBudget, q: 
 def choose_quantile(release: Release, counts: GridCounts, budget: PrivacyBudget, q: float) -> int:
     """Choose the index of a grid point near a quantile, by the exponential mechanism.
 
-    The quantile is that of all records. Null records are included, as only their sum with the
-    others is public.
+    The quantile is that of all records, including null records, as only the number of all records
+    is public.
     """
     up_to = counts.up_to_points
     wanted, below = q * counts.n_units, np.append(0, up_to[:-1])

@@ -40,7 +40,7 @@ class LogisticSpec:
     row_norm: float | None
     # Weights of a published model, of shape (n_features + 1, n_columns), intercepts last.
     prior: np.ndarray | None = field(default=None, kw_only=True)
-    # Whether several owners hold the records. They search the clipping norm by sums of counts.
+    # Whether several owners hold the records. The owners search the clipping norm by added counts.
     has_owners: bool = field(default=False, kw_only=True)
 
     # What warnings advise to pass for less noise.
@@ -96,7 +96,7 @@ _LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
 # The loss of a record for scores times a factor is divided by the factor and the size of the
 # scores, and clipped to `_LOSS_LEVEL`. If the number of records times mu exceeds `_STRONG`, the
-# clip level grows with its root, up to `_LARGEST_LEVEL` times `_LOSS_LEVEL`.
+# clip level grows with the root of that product, up to `_LARGEST_LEVEL` times `_LOSS_LEVEL`.
 _LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 # Wanted noise of the losses of a prior, as a fraction of the number of records; and limits of the
 # share of these losses:
@@ -109,8 +109,8 @@ _AGREED, _OF_AGREEMENT = 0.0125, (0.01, 0.3)
 _OF_COUNTS, _MOST_OF_COUNTS, _LEAST_OF_COUNTS = 45.0, 0.4, 0.03
 # If the number of units times mu is below this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
-# The number of steps is the fourth root of the strength, times a factor for two classes or for
-# more, within limits: benchmarks/classification/constants.md.
+# Without momentum, the number of steps is the fourth root of the strength, times a factor for two
+# classes or for more, within limits: benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
 # Let s be the strength divided by the number of classes minus 1. The fraction of whitened rows and
 # gradients that may be clipped is this value over s, within limits:
@@ -179,7 +179,7 @@ def level_factor(spec: LogisticSpec) -> float:
     """
     strength = spec.strength / (spec.n_classes - 1)
     fraction = clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS)
-    # Chebyshev's inequality: at most this `fraction` of norms exceeds so many root mean squares.
+    # Chebyshev's inequality: at most `fraction` of norms exceed their root mean square this much.
     return 1 / math.sqrt(fraction)
 
 
@@ -215,7 +215,7 @@ def clip_norm(spec: LogisticSpec) -> float:
 
 
 def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: str) -> float:
-    """Return the sensitivity of the class moment, whose rows have a constant and labels beside."""
+    """Return the sensitivity of the moment of rows with a constant and labels appended."""
     beside = weights_beside(row_norm)
     return sensitivity.class_moment(row_norm, *beside, n_classes, adjacency, rounding)
 
@@ -223,8 +223,8 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 # ------------------------------
 # What follows from the released class moment: whitening, class frequencies, and the start.
 
-# Smaller eigenvalues of a covariance are raised to this fraction of the largest eigenvalue, and to
-# this fraction of the mean eigenvalue. Results hardly depend on these fractions:
+# Smaller eigenvalues of a covariance are raised to `_LEAST_OF_LARGEST` times the largest
+# eigenvalue, and to `_LEAST_OF_MEAN` times their mean. Results hardly depend on these fractions:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 # Least assumed frequency of a class: too small to matter, but with a finite logarithm.
@@ -233,7 +233,7 @@ _LEAST_FRACTION = 1e-12  # not tuned
 # outlier above `_FAR_OUT` times the median variance: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
 # A column counts as constant if its variance is below `_UNSEEN` standard deviations of its noise,
-# and the noise is small: it would not hide the fraction `_FLAT` of the median variance.
+# and the noise is too small to hide the fraction `_FLAT` of the median variance.
 _UNSEEN, _FLAT = 2.0, 0.25  # not studied
 
 
@@ -381,7 +381,7 @@ _STD_OF_HIDDEN = 0.7  # not tuned
 # times the curvature of the loss, times the number of classes.
 _MANY, _LESS_OF_TWO, _LESS_OF_MORE = 25.0, 27.0, 4.0  # benchmarks/classification/momentum.md
 # With two classes, a rare class lowers the curvature of the loss, and so raises the momentum. For
-# the momentum, the relative curvature is at least `_SHOWN` / s, with the s above.
+# the momentum, the curvature is at least `_SHOWN` / s times that at equal frequencies, s as above.
 _SHOWN = 5.0  # benchmarks/classification/momentum.md
 # Base-2 logarithm of the number of points that `normal_points` makes.
 _DRAWS = 10  # not studied
@@ -420,7 +420,7 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
         part = max(4 * curvature, _SHOWN / max(_SHOWN, strength))
         return max(min(_LARGEST, 1 - part * pace.n_steps / n_steps(spec)), least)
     largest = _curvatures_at(start[-1]).max()
-    # With more momentum, even noise-free steps would diverge.
+    # Momenta with which even noise-free steps would diverge are left out.
     paces = [
         replace(pace, momentum=momentum)
         for momentum in _MOMENTA
@@ -450,9 +450,9 @@ def explained_by_start(start: np.ndarray, white: Whitening) -> tuple[float, floa
 
     A direction is hidden if noise hides the variance of rows along it, else clear. The first three
     results are explained fractions of a variance: of the classes, by all directions; of the one
-    contrast of classes that clear directions explain best, by these; and of the classes, by hidden
-    directions. The last is the length of the start along hidden directions, relative to that of the
-    best weights. The start is too short, as whitened rows have a variance below 1 there.
+    contrast of classes that clear directions explain best, by clear directions; and of the classes,
+    by hidden directions. The last result is the length of the start along hidden directions, over
+    the length of the best weights: it is too short, as whitened rows have a variance below 1 there.
     """
     curvature, n_free = curvature_at(start[-1]), start.shape[1] - 1
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
@@ -493,7 +493,7 @@ def _loss_by_noise(curvature: float, spread: np.ndarray, pace: Pace) -> float:
 def step_factors(
     spec: LogisticSpec, pace: Pace, most: float, offsets: np.ndarray, white: Whitening
 ) -> Callable[[np.ndarray], float]:
-    """Return a function from released weights to the factor, 1 to `most`, of the step from them.
+    """Return a function from released weights to a factor, 1 to `most`, of the next step.
 
     Steps become longer as the scores of rows grow, because the loss becomes flatter. Rows that
     nearly tell the classes apart need large scores, which take many steps of one length. The
@@ -544,8 +544,8 @@ def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: 
     """Return the mean of the last half of the iterates, as its noise is smaller.
 
     With `drops`, weights along directions hidden by noise are shrunk, usually to 0. Training rows
-    hardly vary along them, so steps do not correct the noise of these weights, but it would add to
-    the scores of new rows.
+    hardly vary along these directions, so steps do not correct the noise of these weights, which
+    would add to the scores of new rows.
     """
     mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
     hidden = white.vectors[:, white.spread < 1]
@@ -576,10 +576,10 @@ def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> fl
 
 
 def curvature_at(offsets: np.ndarray) -> float:
-    """Return the mean second derivative of the log loss by the scores, if these are `offsets`.
+    """Return the mean second derivative of the log loss by the scores, at the scores `offsets`.
 
-    The mean is over one direction less than there are classes, as adding a number to all scores
-    changes no probability.
+    With K classes the mean is over K - 1 directions, as adding a number to all scores changes no
+    probability.
     """
     return float(_curvatures_at(offsets).sum()) / max(1, len(offsets) - 1)
 

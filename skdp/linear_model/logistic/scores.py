@@ -33,11 +33,12 @@ from skdp.privacy.clipping import clip_rows
 
 # Scores are multiplied by the factor with the least loss. The factor is guessed first, and released
 # losses correct the guess. The error of the guess has a standard deviation of `_FACTOR_STD` times
-# the guess, or times `_LEAST_GUESS` if that is larger. The guessed differences between losses at
-# different factors have a smaller error, with `_CHANGE_STD`.
+# the guess, or times `_LEAST_GUESS` if that is larger. A guessed difference between the losses at
+# two factors has a smaller error, which `_CHANGE_STD` states as an error of the factor.
 _FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 _CHANGE_STD = 0.2  # benchmarks/classification/weak.md
-# Least guess of the factor; number of standard deviations of noise that are added to losses.
+# The guess of the factor is at least `_LEAST_FACTOR`. For caution, `_CAUTION` standard deviations
+# of noise are added to the losses.
 _LEAST_FACTOR, _CAUTION = 0.05, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 # Scores that do not predict are shortened to a root mean square of `_SMALL`, where they cost little
 # loss and still rank rows; but they are multiplied by `_SMALLEST_FACTOR` at least.
@@ -50,16 +51,16 @@ _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
 # Without a penalty, and with a large epsilon, scores would fit the training records alone. The
 # whole penalty makes scores too short, as clipped gradients and few steps shrink weights, too.
 OF_PENALTY = 0.25  # benchmarks/classification/momentum.md
-# With two classes, a record has two possible losses, one per label. It gets a smaller weight if the
-# larger one exceeds this many clip levels.
+# With two classes, a record has two possible vectors of losses, one per label. The record gets a
+# smaller weight if the longer vector exceeds this many clip levels.
 _EVENLY = 1.5  # benchmarks/classification/spreads.md
 _TINY = np.finfo(float).tiny
-# Scores of a prior with a larger root mean square are scaled down to this one.
+# Scores of a prior are scaled down to this root mean square if theirs is larger.
 _LONGEST = 30.0  # not tuned
 #: Standard errors are computed up to this number of classes: for more they would fill the memory.
 MOST_CLASSES = 100  # not tuned
-# Standard errors: number of steps to the coefficients of the population; and largest order of a
-# matrix of curvatures, which has a row for each pair of a direction and a class.
+# Standard errors take `_STEPS` steps of an iteration to the coefficients of the population, and a
+# matrix of curvatures of at most `_IN_FULL` rows, one for each pair of a direction and a class.
 _STEPS, _IN_FULL = 20, 700  # not studied
 # Standard errors assume that the true scores have at most this standard deviation.
 _MOST_VARIED = 6.0  # not studied
@@ -182,7 +183,7 @@ class PriorPart(NamedTuple):
     """The part of a prior, a published model, that a fit builds on."""
 
     weight: float = 0.0  # factor of the prior's scores, from 0 to 1
-    gain: float = 0.0  # log loss that the prior saves, relative to that of the class frequencies
+    gain: float = 0.0  # log loss that the prior saves, over the log loss of the class frequencies
     offsets: np.ndarray | float = 0.0  # intercepts at which the steps start
     base: np.ndarray | float = 0.0  # used part of the prior's weights, for whitened rows
     on_rows: np.ndarray | float = 0.0  # the same for raw rows
@@ -198,7 +199,8 @@ def release_agreement(
 ) -> PriorPart:
     """Release the losses of multiples of a prior's scores; return the best multiple, at most 1.
 
-    If noise hides the losses, the prior is assumed to be good. `constant` is that of `Scores`.
+    The losses are first guessed as those of a good prior. If noise hides them, the multiple is 0.
+    `constant` has the intercepts of the class frequencies, as in `Scores`.
     """
     assert spec.prior is not None
     slopes, intercepts = spec.prior[:-1], spec.prior[-1]
@@ -226,8 +228,8 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
     """Sum the clipped losses of records, for scores times each of `FACTORS`.
 
     The loss of the class frequencies is subtracted. Wrong predictions have the largest losses, so
-    clipping alone would favor them. With two classes, a record is therefore weighted first, by the
-    larger one of its losses for both labels.
+    clipping alone would favor them. With two classes, a record is therefore weighted first, by its
+    losses for the label that makes them larger.
     """
     with np.errstate(all="ignore"):
         signals, labels = products_of(block, scores.slopes) - scores.shift, codes[rows]
@@ -239,7 +241,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
 
         def _relative(labels: np.ndarray) -> np.ndarray:
             losses = np.column_stack([losses_at(one, labels) for one in scaled])
-            # Losses grow with factor and size. Divided by both, all are clipped alike.
+            # Losses grow with factor and size. Divided by both, all losses are clipped alike.
             return (losses - losses_at(null, labels)[:, np.newaxis]) / (FACTORS * scores.size)
 
         values = _relative(labels)
@@ -325,7 +327,7 @@ class _Residuals(NamedTuple):
         return np.asarray(total / len(own))
 
     def _of_columns(self, by_label: np.ndarray) -> np.ndarray:
-        # Residuals of two classes have one column, that of the second class.
+        # Residuals of two classes have one column, for the second class.
         return by_label[:, -self.fitted.shape[1] :]
 
 

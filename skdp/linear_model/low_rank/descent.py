@@ -67,10 +67,10 @@ class RecordClipping:
     ) -> float:
         r"""Release the curvature of the clipped loss along a released gradient.
 
-        For matrices :math:`Z_i` and a direction P of length 1, it is the mean of :math:`w_i \langle
-        P, Z_i \rangle^2`, where :math:`w_i` is the clip weight of the gradient. As no bound of
-        these numbers is known, a fit releases a histogram of their sizes or, without noise, their
-        sum.
+        For matrices :math:`Z_i` and a direction P of length 1, the curvature is the mean of
+        :math:`w_i \langle P, Z_i \rangle^2`, where :math:`w_i` is the clip weight of the gradient.
+        As no bound of the terms of this mean is known, a fit releases a histogram of their sizes
+        or, without noise, their sum.
         """
         assert plan is not None
         in_bins, design = budget.is_private, self.records.design
@@ -144,7 +144,7 @@ class ResponseClipping(RecordClipping):
     ) -> float:
         """Compute the curvature along a released gradient from the matrices, which are public.
 
-        At clipped residuals the loss is linear, but they count with half of their curvature.
+        Where residuals are clipped, the loss is linear, but half of its curvature counts.
         """
         design, (direction, shift) = self.records.design, gradient.unit_step(self.records.intercept)
         inner = design.inner(direction) + shift
@@ -183,8 +183,8 @@ class ResponseClipping(RecordClipping):
 # ------------------------------
 # The start of a descent: coefficients 0 with random singular vectors, or a released estimate.
 
-# Clipping norms of products of responses and matrices, relative to their usual norm: for a start
-# with singular values, and for a start with singular vectors alone.
+# Products of responses and matrices are clipped to a multiple of their usual norm: `_START_CLIP`
+# for a start with singular values, `_DIRECTION_CLIP` for a start with singular vectors alone.
 # benchmarks/trace_regression/starts.md
 _START_CLIP, _DIRECTION_CLIP = 1.5, 0.8
 # The largest singular value of a d1 x d2 matrix of standard normal noise exceeds
@@ -212,11 +212,10 @@ def release_start(
 ) -> Start:
     """Release the mean product of responses and matrices, and truncate it to the rank.
 
-    For matrices with independent entries of variance 1, the mean estimates the coefficients. Unless
-    the parameter `init` asks for them, its singular values become 0, as their noise would last for
-    some steps.
-    The start has the released singular vectors, because a descent from random ones may end in a
-    local minimum.
+    For matrices with independent entries of variance 1, the mean estimates the coefficients. The
+    start has the singular vectors of the mean, because a descent from random ones may end in a
+    local minimum. Singular values become 0, as their noise would last for some steps, unless the
+    parameter `init` is "spectral".
 
     The published start (M. Zha, 2024, :arxiv:`2403.15999`) adds noise to singular subspaces, whose
     sensitivity is bounded only if singular values have a gap. Noise in the mean needs no gap.
@@ -248,13 +247,13 @@ def release_start(
 # ------------------------------
 # Gradient descent with clip levels that adapt to the residuals.
 
-# Step length, relative to a step of Newton's method, the inverse of the curvature.
+# Step length for rows of features, relative to a step of Newton's method, the inverse curvature.
 # benchmarks/trace_regression/defaults.md, "step"
 _STEP = 0.5
 # Clipping is assumed to multiply the curvature by at least this; not studied.
 _LEAST_FLATTENING = 0.1
-# If the counts of a released curvature have more noise than this fraction of the records, the
-# curvature is raised to the mean of all curvatures so far.
+# If the counts of a released curvature have more noise than this fraction of the records, the mean
+# of all curvatures so far replaces the curvature if it is larger.
 # benchmarks/trace_regression/unlike_data.md
 _ROUGH = 0.02
 # The clip level never falls below this fraction of the first clip level; not studied.
@@ -442,8 +441,8 @@ def _curvature_between(
         return 0.0
     change = step.inner(gradient.direction) - step.inner(before.direction)
     change += shift * (gradient.slope - before.slope)
-    # The noise of the earlier gradient is in the last step and in the difference: its mean product
-    # is subtracted, and its standard deviation is part of the error.
+    # The last step and the difference of gradients share the noise of the earlier gradient. The
+    # mean product of the shared noise is subtracted, and its standard deviation adds to the error.
     common = length * np.square(before.noise_std)
     error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
     error += common * math.sqrt(2 * dimension)

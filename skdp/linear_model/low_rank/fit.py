@@ -98,13 +98,13 @@ _RARE = 0.25  # not studied
 # If in an average record fewer rare features than this differ from their most frequent value, many
 # records have gradients near 0.
 _FEW_RARE = 2.0  # not studied
-# Sizes to which standardized entries are clipped: of features with a known scale, studied in
-# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails"; and of
-# features whose scale noise hides, in units of an assumed scale.
+# Standardized entries are clipped to `_LARGEST`, studied in
+# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails"; or, for
+# features whose scale noise hides, to `_LARGEST_OF_HIDDEN` times an assumed scale.
 _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
-# Medians of public features come from a sample of rows. Limits of its number of rows, and wanted
-# number of entries; not studied.
+# Medians of public features come from a sample of about `_SAMPLE_ENTRIES` entries, whose number of
+# rows is within `_SAMPLE_ROWS`; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
 # Larger entries of public features count as 0: their squares could overflow.
@@ -138,7 +138,8 @@ def _are_rare(off_mode: np.ndarray) -> bool:
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
     """Return the map that standardizes public features, from a sample of evenly spaced rows.
 
-    For its means and standard deviations, an outlier counts as the median of its feature.
+    For means and standard deviations, an outlier counts as the median of its feature, or as 0 if
+    features are not centered.
     """
     most_rows = int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS))
     places = np.linspace(0, design.n_records - 1, min(most_rows, design.n_records)).astype(np.int64)
@@ -168,8 +169,9 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # A fit whose `signal_strength` is below this is useless:
 # benchmarks/trace_regression/errors.md, "How many records it takes".
 _LEAST_SIGNAL = 2.0
-# Least signal relative to the noise along one singular vector, for matrices of rank one, and for
-# cells of tables: docs/user_guide/low_rank_regression.rst, "When it cannot work", and for cells
+# Least signal relative to the noise along one singular vector: `_LEAST_SIGNAL_OF_CELLS` for cells
+# of tables, `_LEAST_SIGNAL_OF_OUTER` for other matrices of rank one:
+# docs/user_guide/low_rank_regression.rst, "When it cannot work", and for cells
 # benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
@@ -283,30 +285,32 @@ def _least_signal(spec: TraceSpec) -> float:
 # ------------------------------
 # The fit.
 
-# Wanted fractions of unclipped gradients: usually, with a strong signal, and for gradients of very
-# different lengths. benchmarks/trace_regression/errors.md, "Designs"; defaults.md, "quantile";
+# Wanted fractions of unclipped gradients: usually `_QUANTILE`, with a strong signal
+# `_QUANTILE_OF_STRONG`, and for gradients of very different lengths `_QUANTILE_OF_UNLIKE`.
+# benchmarks/trace_regression/errors.md, "Designs"; defaults.md, "quantile";
 # benchmarks/house/constants.md. .8 is not studied.
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # A signal is strong if `signal_strength` exceeds this: clipping at the usual fraction then costs
 # more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
-# Wanted ratio of the bias of clipped gradients to their noise: for rows of features; and for
-# matrices, where the bias hardly changes directions. Then the least clipped fraction.
-# benchmarks/budgets/clipping.md, benchmarks/trace_regression/unlike_data.md and
-# benchmarks/seeds/seeds.md
+# The wanted ratio of the bias of clipped gradients to their noise is `_WANTED_BIAS` for rows of
+# features, and `_WANTED_BIAS_OF_MATRICES` for matrices, where the bias hardly changes directions.
+# At least the fraction `_LEAST_CLIPPED` is clipped. benchmarks/budgets/clipping.md,
+# benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # If the norm of the released mean matrix exceeds this fraction of the median norm of the matrices,
-# a second mean is released around the first.
+# further means are released, each around the last center.
 _FAR = 0.5  # not tuned
-# If the mean square of the residuals over that of the responses exceeds `_NO_BETTER`, the fit
+# If the ratio of the mean squares of residuals and of responses exceeds `_NO_BETTER`, the fit
 # warns; above `_WORSE`, coefficients become 0. benchmarks/trace_regression/unlike_data.md
 _NO_BETTER, _WORSE = 0.9, 1.1
 # Assumed size of the mean of responses, in units of their spread, if no center is subtracted.
 _MEAN_AROUND_0 = 1.0  # not studied
 # A released median may be any value if its counts have more noise than this fraction of the units.
 _ROUGH = 0.1  # not studied
-# Largest norm of coefficients, in units of the spread of the responses: with a public covariance,
-# and with a released one. Not studied.
+# Largest norm of coefficients, in units of the spread of the responses: `_SPREAD_MARGIN` with a
+# public covariance; and `_RELEASED_MARGIN`, over the root of the least variance, with a released
+# covariance. Not studied.
 _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 
@@ -339,7 +343,7 @@ def solve_trace(
         spread = trace_records.release_spread(
             branch.response_spread, counts, budget, farthest, spec.n_units
         )
-    # Without releases of a center, it is 0.
+    # If no center is released, the center is 0.
     is_rough = center != 0 and (plan.response_center[0].noise_std or 0.0) > _ROUGH * spec.n_units
     if is_rough and 0.7 < spread.size / abs(center) < 1.4:
         # The center is noise: most responses are as far from it as 0 is, so they are near 0.
@@ -463,7 +467,7 @@ class _Fit:
             )
             size = last.size
             if self._residual_ratio(last) > _WORSE:
-                # The fit is noise: of the coefficients or, if all of these are cut, of the means.
+                # The coefficients are noise or, if all of these are cut, the means are.
                 size, are_noise = self.spread.size, estimate.n_cut == self.spec.rank
                 estimate = estimate.without_coefficients(size * self.usual_mean)
                 estimate = replace(estimate, n_cut=self.spec.rank)
@@ -518,8 +522,8 @@ class _Fit:
 
         A low fraction has the least noise. With hardly any noise, the fraction is high, as clipping
         biases a fit. It is also high for sparse matrices and matrices of rank one, whose gradients
-        differ much in length. If most responses are equal, half of the other records are left
-        unclipped.
+        differ much in length. If most responses are equal, at least half of the other records
+        are left unclipped.
         """
         spec, off_center = self.spec, self.spread.fraction_off_center
         if not isinstance(spec.clip_quantile, str):
@@ -583,7 +587,7 @@ class _Fit:
         return replace(estimate, point=point, offset=offset, warnings=warnings)
 
     def _residual_ratio(self, of_residuals: Spread) -> float:
-        """Return the mean square of residuals over that of responses; 0 if this is not known."""
+        """Return the ratio of mean squares of residuals and of responses; 0 if it is unknown."""
         # If few responses differ from the center, noise may hide how large these few are.
         spread = self.spread
         is_known = spread.fraction_off_center == 1 and not spread.is_guess

@@ -17,9 +17,10 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search
 
-# Wanted noise of a count, as a fraction of the records: `_PRECISION` in searches; `_BIN_PRECISION`
-# in the histogram of responses or, if the share `_SPARE_SHARE` affords it, less, down to
-# `_FINE_PRECISION`, to show rare responses. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: `_PRECISION` in searches, `_BIN_PRECISION`
+# in the histogram of responses. As far as the share `_SPARE_SHARE` affords it, the histogram has
+# less noise, down to `_FINE_PRECISION`, to show rare responses. benchmarks/house/constants.md has
+# .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
 _SPARE_SHARE = 0.025
@@ -27,15 +28,16 @@ _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # If the noise of a count exceeds this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
-# Scales of features: wanted noise of a count of entries by size, as a fraction of the records, and
-# of a mean, in half widths of the interval of its feature; then limits of the shares of both.
+# Scales of features: the wanted noise is `_SIZES_PRECISION` for a count of entries by size, as a
+# fraction of the records, and `_MOMENTS_PRECISION` for a mean, in half widths of the interval of
+# its feature. The share of counts and the share of means are at least `_LEAST_FEATURE_SHARE`.
 _SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
 _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
 # Share of finer counts, which find the center of a feature whose spread is small beside its center.
 _PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
-# Wanted noise of the eigenvalues of a covariance, which are near 1; and limits of the share of a
-# covariance, of which benchmarks/house/constants.md varies the larger one.
+# Wanted noise of the eigenvalues of a covariance, which are near 1. Limits of the share of the
+# covariance: benchmarks/house/constants.md varies the upper one.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # For covariances, d1 x d2 matrices are clipped to `_CLIP` times sqrt(d1 d2), their norm if entries
@@ -44,9 +46,9 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 # Largest share of a start with singular values; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
-# For a start with singular vectors alone: limits of its share; the signal-to-noise ratio that the
-# share should reach; and the ratio below which, even with the whole budget, the start is random.
-# benchmarks/trace_regression/starts.md
+# The share of a start with singular vectors alone is within `_DIRECTION_SHARES`, and should reach
+# the signal-to-noise ratio `_WANTED_STRENGTH`. If the ratio is below `_LEAST_STRENGTH` even with
+# the whole budget, the start is random. benchmarks/trace_regression/starts.md
 _DIRECTION_SHARES, _WANTED_STRENGTH, _LEAST_STRENGTH = (0.01, 0.1), 16.0, 5.0
 # Wanted noise of a count of unclipped records, as a fraction of all records; not studied.
 _VOTE_PRECISION = 0.03
@@ -59,11 +61,11 @@ _GROWTH = 1.2
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
 # Shares of means of matrices: the first is taken around 0, each further one around the last.
 _MEAN_SHARES = 0.01, 0.02, 0.03  # not studied
-# Shares of the sums of responses by row and column, before the steps, and of residuals, after them.
+# Shares of the sums by row and column: of responses before the steps, of residuals after the steps.
 # benchmarks/trace_regression/margins.md
 _MARGINS_SHARES = 0.1, 0.15
-# Largest share of the spread of residuals, where it only shows whether predictions are worse than a
-# constant; not studied.
+# Largest share of the spread of residuals, if the spread only shows whether predictions are worse
+# than a constant; not studied.
 _LARGEST_SHARE_OF_RESIDUALS = 0.02
 # Largest share of the search for the norm of matrices around a released center.
 _LARGEST_SHARE_OF_NORM = 0.02  # not tuned
@@ -142,8 +144,8 @@ def _plan_fit(
 ) -> FittedReleases:
     """Plan the releases after the first mean: scales, a start, and steps.
 
-    The steps get the share that is left of the budget, also by the releases `before`. The means of
-    `centers` refine the first mean.
+    The steps get the share that all other releases leave, including those in `before`. The means
+    of `centers` refine the first mean.
     """
     spread = _plan_spread(spec) if spec.cost.is_private else None
     sides = (0, 1) if spec.has_private_scales else ()
@@ -176,8 +178,8 @@ def _share_of_start(spec: TraceSpec) -> float:
     is_written_out = spec.factors is None and min(spec.matrix_shape) > 1
     if spec.init != "auto" or not is_written_out:
         return _START_SHARE * (spec.init == "spectral")
-    # The strength is a singular value of the signal, if all of these are equal, over the largest
-    # singular value of the noise.
+    # The strength is the singular value of a signal whose singular values are all equal, over the
+    # largest singular value of the noise.
     edge = math.sqrt(spec.n_entries * spec.rank) * sum(np.sqrt(spec.matrix_shape))
     strength = spec.n_units * spec.cost.mu / edge
     share = float(np.clip((_WANTED_STRENGTH / strength) ** 2, *_DIRECTION_SHARES))
@@ -231,7 +233,8 @@ def _plan_norm(spec: TraceSpec, number: int) -> Search:
 def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
     """Plan the median distance of matrices from center `number`, and then the next center.
 
-    The next center is the mean of the matrices, clipped to this distance.
+    The next center is the last one plus the mean difference of the matrices from it; differences
+    are clipped to a multiple of this distance.
     """
     norm, name = _plan_norm(spec, number), f"matrix mean {number + 1}"
     share, shape = _MEAN_SHARES[number], (spec.n_entries,)
@@ -279,8 +282,8 @@ def covariance_bound(spec: TraceSpec) -> float:
         return _CLIP * math.sqrt(size)
     if not cost.is_private:
         return NO_CLIPPING
-    # The matrices are rows of features. The largest eigenvalue of noise, if rows are clipped to the
-    # root of `size`, and the covariance has its largest share.
+    # The matrices are rows of features. `noise` is the largest eigenvalue of the noise if rows are
+    # clipped to the root of `size`, and the covariance has its largest share.
     change = sensitivity.second_moment(math.sqrt(size), spec.unit.adjacency, spec.rounding)
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2

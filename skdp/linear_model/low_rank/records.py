@@ -23,7 +23,7 @@ from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
 # ------------------------------
 # Records, and sums of clipped vectors, one per record.
 
-#: A function of a block of matrices that returns coordinates of each, and a factor of each.
+#: A function of a block of matrices: it returns coordinates and a factor for each matrix.
 Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 
 
@@ -37,7 +37,7 @@ class Records:
     covariance: np.ndarray | None = None  # of all entries, if it is public; None for the identity
 
     def without(self, point: FixedRank, offset: float) -> "Records":
-        """Return records with residuals, of released coefficients `point`, as responses."""
+        """Return records whose responses are residuals of the released coefficients `point`."""
         residuals = np.asarray(self.responses) - self.design.inner(point) - offset
         return replace(self, responses=Targets.of(residuals))
 
@@ -83,9 +83,9 @@ def products(
 # ------------------------------
 # Public weights that limit the influence of few very long public matrices.
 
-# A size is an outlier if it exceeds `_LONGEST` times a quantile of all sizes, which the fraction
-# `_LARGEST_FRACTION` of them exceeds. With a larger fraction, good values would be outliers. Not
-# studied.
+# A size is an outlier if it exceeds `_LONGEST` times the quantile that the largest sizes, the
+# fraction `_LARGEST_FRACTION` of all, exceed. With a larger fraction, good values would be
+# outliers. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
 # A vector longer than this many medians has the weight 0: in a sum with it, rounding would lose the
@@ -105,7 +105,7 @@ def outlier_threshold(sizes: np.ndarray) -> float:
 def inlier_mask(design: Design) -> np.ndarray:
     """Mark matrices whose norm is no outlier.
 
-    For this, columns of sparse factors are divided by the median size of their stored entries.
+    If all factors are sparse, their columns are first divided by the median size of their entries.
     """
     sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
     if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
@@ -148,23 +148,23 @@ def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarra
 # ------------------------------
 # Released scales of responses and of matrices.
 
-# Histograms of sizes have a bin for each power of two from 1e-12 to 1e18. Smaller sizes count in
-# the first bin, as 0. Not studied.
+# Histograms of sizes have a bin for each power of two from 1e-12 to 1e18. Smaller sizes count as 0,
+# in the first bin, and larger ones in the last bin. Not studied.
 _EXPONENTS = np.arange(-40, 61)
 #: The powers of two: bin p holds sizes from p / sqrt(2) to p * sqrt(2).
 POWERS = 2.0**_EXPONENTS  # not tuned
 N_POWERS = len(POWERS)
-# Larger values count as this one, as their exponents could overflow. Not studied.
+# Larger values count as this one, as their product with the root of 2 could overflow. Not studied.
 _LARGEST = 1e300
 # Root mean square of sizes spread evenly over the bin of a power of two, divided by this power.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 #: Least spread of responses, and the spread if noise hides all responses. Not studied.
 LEAST_SPREAD = 1e-12
-# Assumed size of responses in bins that noise hides, relative to the largest visible bin: that of
+# Assumed size of responses in bins that noise hides, relative to the largest visible bin: as of
 # normal responses. Not studied.
 _HIDDEN_SIZE = 0.6
 # A bin within `_NEAR` bins of a visible one is visible itself from `_CLEAR_OF_NEAR` standard
-# deviations of the noise on. That is less than for other bins, as noise rarely fills one of so few.
+# deviations of the noise on. Other bins have a higher limit: noise rarely fills one of few bins.
 # benchmarks/least_squares/made_up.md
 _NEAR, _CLEAR_OF_NEAR = 2, 3.0
 # Visible bins surely lack responses if their sum is `_LACKING` standard deviations of its noise
@@ -246,8 +246,8 @@ def _visible_bins(fractions: np.ndarray, edge: float, noise_std: float) -> np.nd
 
     A bin above `edge` is visible. Beside a visible bin, `_CLEAR_OF_NEAR` standard deviations of
     noise suffice: otherwise long tails would seem short. If visible bins surely lack responses,
-    these lie in other bins, although noise hides them in each one. Neighbors are then merged, and
-    are visible if their sum stands out.
+    the missing ones are spread over hidden bins. Hidden neighbors are then merged, and are visible
+    if their sum stands out.
     """
     is_visible, is_wider = np.zeros(len(fractions), dtype=bool), fractions > edge
     while (is_visible != is_wider).any():
@@ -395,10 +395,11 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 # ------------------------------
 # Centers of dense matrices: released means, shrunk by their noise.
 
-# Differences of matrices from a center are clipped to this multiple of their median norm.
+# Differences of matrices from a center are clipped to this multiple of the differences' median
+# norm.
 _CENTER_CLIP = 1.3  # not tuned
-# A part of a noisy mean, such as the row means, is visible if its squared norm exceeds that of
-# noise alone by this many standard deviations.
+# A part of a noisy mean, such as the row means, is visible if its squared norm exceeds the squared
+# norm of noise alone by this many standard deviations.
 _CERTAIN = 3.0  # not tuned
 
 
@@ -436,8 +437,8 @@ def public_center(design: Design) -> np.ndarray:
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
     """Shrink four parts of a noisy mean matrix by the noise.
 
-    The parts are the mean of all entries, the differences of row means and of column means from it,
-    and the rest. A part that may be noise alone becomes 0.
+    The parts are the mean of all entries, the row means minus this mean, the column means minus
+    this mean, and the rest. A part that may be noise alone becomes 0.
     """
     rows = np.broadcast_to(noisy.mean(axis=1, keepdims=True), noisy.shape)
     columns = np.broadcast_to(noisy.mean(axis=0, keepdims=True), noisy.shape)
@@ -467,8 +468,9 @@ _CURVATURES = slice(31, 56)  # not tuned
 _MEAN_IN_BIN = 1.06  # not tuned
 # A bin of curvatures is filled if it exceeds `_ALONE` standard deviations of its noise, or if it
 # and the next lower bin both exceed `_PAIR`. The limits are high: one bin of large curvatures that
-# noise fills would make steps far too short. The mean uses the highest filled bin and `_BELOW` bins
-# below, as lower bins hardly matter. Not studied beyond digits, sensors and independent entries.
+# noise fills would make steps far too short. The mean uses the highest filled bin, the next higher
+# one and `_BELOW` bins below, as lower bins hardly matter. Not studied beyond digits, sensors and
+# independent entries.
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 # For uncorrelated entries of variance 1, the curvature of the clipped loss is the fraction of
 # unclipped gradients. Any curvature is assumed to be at least `LEAST_CURVATURE` times this
@@ -505,7 +507,7 @@ USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
 
 
 def matrix_of_margins(margins: np.ndarray, shape: tuple[int, int]) -> FixedRank:
-    """Return row means times ones, plus ones times column means, as a matrix of rank 2."""
+    """Return row means plus column means, over the root of the number of cells, in rank 2."""
     rows, columns = np.split(margins, [shape[0]])
     left = np.column_stack([rows, np.full(shape[0], 1 / math.sqrt(math.prod(shape)))])
     return FixedRank(left, np.ones(2), np.column_stack([np.ones(shape[1]), columns]))

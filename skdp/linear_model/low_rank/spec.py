@@ -33,10 +33,10 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
 }
 # Fits with a smaller `signal_strength` are calibrated: benchmarks/least_squares/least_squares.md.
 _WEAK = 12.0
-# Limits of the default number of steps, of which the lower one is larger for responses of dense
-# matrices; and the number of units times mu per free coefficient above which the number exceeds 10:
-# benchmarks/trace_regression/errors.md and starts.md. Without noise, random starts may need more:
-# benchmarks/trace_regression/ratings.md.
+# The default number of steps for matrices is within `_STEPS`, and at least `_LEAST_OF_RESPONSES` if
+# matrices are public and dense. It exceeds 10 from `_STRONG` units times mu per free coefficient
+# on: benchmarks/trace_regression/errors.md and starts.md. Without noise, random starts may need
+# more: benchmarks/trace_regression/ratings.md.
 _STEPS, _LEAST_OF_RESPONSES, _STRONG = (10, 40), 20, 100.0
 _STEPS_WITHOUT_NOISE = 100
 # A name; or public covariances of the rows and of the columns of matrices, None for the identity;

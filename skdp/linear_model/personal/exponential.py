@@ -34,8 +34,8 @@ from skdp.linear_model.personal.start import Prior, SharedModel
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.releases import warnings_for_ends
 
-# Number of candidate representations; shares of the bound of responses, of the representation and
-# of the prior. Not studied.
+# Number of candidate representations; shares of the choices of a bound of responses, of a
+# representation and of a prior. Not studied.
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 # Wanted fraction of users whose responses are below the released size. With one half, candidate
@@ -44,8 +44,8 @@ _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 _QUANTILE = 0.5  # not tuned
 # Responses are clipped to this many times the released size.
 _BOUND_FACTOR = 2.5  # not studied
-# Priors among which users choose: `Prior.mix`; and the noise variance of a response, relative to
-# the prior variance of a coefficient.
+# Priors among which users choose, as pairs of `Prior.mix` and the noise variance of a response,
+# relative to the prior variance of a coefficient.
 _PRIOR_CHOICES = tuple(product((0.0, 0.3, 1.0), (0.03, 0.3)))  # not studied
 # Ridge penalty, relative to the squared size of features; far above rounding errors.
 _PENALTY = 1e-9  # not tuned

@@ -250,7 +250,7 @@ def release_scales(
 
 
 def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    r"""Estimate the noise variance of each user's responses, relative to that of the prior.
+    r"""Estimate the noise variance of each user's responses, over the prior's noise variance.
 
     The sum of squared residuals of m responses is the noise variance times a chi-square variable.
     With k components, it has m - k degrees of freedom or, with an intercept, m - k - 1.
@@ -264,10 +264,11 @@ def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 
 
 def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
-    """Estimate the variance of intercepts from each user alone, relative to that of the prior.
+    """Estimate the variance of intercepts from each user alone, over the prior's estimate.
 
     An intercept that is estimated without a prior is normal. Its variance is the wanted variance of
-    intercepts plus that of its error, and the median of its square is `_MEDIAN_SQUARE` times that.
+    intercepts plus the variance of its error. The median of its square is `_MEDIAN_SQUARE` times
+    its variance.
     """
     features, responses = starts.features_of(batch, prior)
     freedom = batch.counts - features.shape[2]
@@ -288,9 +289,10 @@ def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
 # ------------------------------
 # Heads, which users add to the mean model, and users' votes for the prior of all heads.
 
-# Votes by which a prior has to lead, as `choose_prior` explains: `_LEAD` standard deviations of the
-# noise of counts; the fraction `_LEAD_OF_NONE` of the users; or twice this fraction, if the prior
-# multiplies the noise variance by less than `_CLOSE`. Not studied.
+# By so many votes a prior must lead, as `choose_prior` explains: a prior without a mix by `_LEAD`
+# standard deviations of the noise of counts, plus the fraction `_LEAD_OF_NONE` of the users if it
+# raises the noise variance; and a prior with a mix by twice this fraction if it multiplies the
+# noise variance by less than `_CLOSE`. Not studied.
 _LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
@@ -299,9 +301,10 @@ def choose_prior(
 ) -> Prior:
     """Release votes of users on `PRIORS`, by leave-one-out errors, and take the best prior.
 
-    If users differ along other directions than the components, residuals contain signal, so their
-    variance is too large for the noise variance. For priors with such directions (`mix` above 0),
-    the noise variance is then the geometric mean of this variance and `rough`, an estimate.
+    If users differ along other directions than the components, residuals contain signal, and the
+    noise variance of `prior`, which is estimated from residuals, is too large. For priors with such
+    directions (`mix` above 0), the geometric mean of this variance and `rough`, the estimate of the
+    start, replaces it if `rough` is smaller.
     """
     correction = min(math.sqrt(rough / prior.noise_variance), 1.0)
     choices = tuple(
@@ -310,10 +313,10 @@ def choose_prior(
     best = users.map_users(partial(best_priors, prior=prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
     # A prior without a mix, that is, without directions outside the representation, must lead by
-    # noise: to trust a noisy representation costs more than to distrust a good one. Priors with a
-    # large noise factor, which makes heads nearly 0, must lead by more: the votes for a useful
-    # prior are divided among several. If no prior is useful, chance favors heads that follow
-    # responses closely, so their priors need twice that lead.
+    # more than noise: to trust a noisy representation costs more than to distrust a good one. If
+    # its noise factor is large, which makes heads nearly 0, it must lead by more, as useful priors
+    # divide their votes. If no prior is useful, chance favors heads that follow responses closely,
+    # so a prior with a small noise factor needs a lead, too.
     mixes, factors = np.transpose(choices)
     lead_of_none = _LEAD_OF_NONE * users.n_users
     unmixed = _LEAD * noise_std + lead_of_none * (factors > 1)
@@ -460,7 +463,7 @@ def solve_personal(
     levels = UserLevels()
     if plan.row_count is not None:
         point = budget.quantile(plan.row_count, users.map_users(attrgetter("counts")), q=0.5)
-        # The median lies between this grid point and the one below, half of it.
+        # The median lies between this grid point and the next lower one, which is half as large.
         levels = UserLevels(row_count=max(point / np.sqrt(2), 1.0))
     if plan.user_levels:
         levels = starts.release_user_levels(plan.user_levels, users, levels.row_count, budget)

@@ -155,26 +155,27 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 # ------------------------------
 # The releases and their shares, from public facts.
 
-# Wanted noise of a count of a search, as a fraction of the users; limits of the share of a count;
-# and the largest share with which counts are cheap, so that a fit makes more searches. Not studied
-# one by one: benchmarks/personalization measures all together.
+# The wanted noise of a count of a search is `_SEARCH_PRECISION`, as a fraction of the users. The
+# share of a count is within `_COUNT_LIMITS`. Up to the share `_CHEAP_COUNT` a fit makes more
+# searches. Not studied one by one: benchmarks/personalization measures all together.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
-# The same of the count of unclipped gradients of a step.
+# Wanted noise of a count of unclipped gradients, and limits of the share of these counts together.
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)  # not studied
 # Shares of the centers of rows and of responses, and of the mean product of both.
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02  # not studied
-# Noise from which on a mean of rows, or of responses, is useless, relative to its clip level.
+# A mean is useless if its noise exceeds this multiple of its clip level: `_LARGEST_NOISE` for means
+# of rows and of products, `_LARGEST_RESPONSE_NOISE` for a mean of responses.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 # Number of finer searches for the median of the responses.
 _N_REFINEMENTS = 2  # not studied
-# Shares of the second moments of rows, and of their products with responses.
+# Shares of the second moment of rows, and of the second moment of products of rows and responses.
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 # Vote on priors: wanted noise of a count, as a fraction of the users, and limits of the share.
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
 # Shares if only a mean model is fitted: of the second moment; and, roughly, of the mean product.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
-# Mean product of rows and responses: its wanted noise, and its largest clip level, both relative to
-# the clip level of the second moment of these products.
+# The clip level of the mean product of rows and responses is at most `_LARGEST_MEAN_CLIP` times the
+# clip level of the second moment of products. The wanted noise is `_MEAN_NOISE` times the latter.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
 # Share of a step, relative to the share of the step before.
 _GROWTH = 1.5  # not studied
@@ -213,7 +214,7 @@ class PersonalReleases(NamedTuple):
     response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () if noise hides both
     row_count: Search | None
     user_levels: tuple[Search, ...]  # for variances between and within users; () if not planned
-    row_center: tuple[ClippedSum, ...]  # each corrects the last one; () if noise hides it
+    row_center: tuple[ClippedSum, ...]  # each corrects the last center; () if noise hides it
     user_moment: ClippedSum | None
     model: ClippedSum | HeadReleases  # a mean of products, as one model for all users; or heads
 

@@ -218,8 +218,8 @@ def mean_responses(batch: UserBatch) -> np.ndarray:
 _LEVEL_QUANTILE = 0.6  # not studied
 # A search rounds a size up to a grid point, on average by this factor.
 _ABOVE = 2.0**0.25  # not tuned
-# A search rounds a fraction up to a point of the grid `PARTS`. Its square root grows by this
-# number, half of the spacing of the roots, on average.
+# A search rounds a fraction up to a point of the grid `PARTS`. On average, this adds to the root of
+# the fraction this number, half of the spacing of the roots.
 _HALF_A_PART = 0.5 / len(plans.PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
@@ -251,7 +251,7 @@ def release_user_levels(
 
 
 def _means_and_parts(batch: UserBatch) -> np.ndarray:
-    r"""Return the size of each user's mean response, and the fraction u of its variance.
+    r"""Return the size of each user's mean response, and a part u of the variance of this mean.
 
     The mean of a user's m responses has the variance M = b + w / m, with the variances b between
     users and w within users; u = w / (m M) is the fraction due to the variance within. The mean
@@ -262,7 +262,7 @@ def _means_and_parts(batch: UserBatch) -> np.ndarray:
     rests = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
     m = np.maximum(batch.counts, 2.0)
     usual = (m - 1) * fdtri(m - 1, 1.0, 0.5) * np.square(means)
-    # Fractions are at most 1, as division by a mean of 0 would overflow.
+    # Fractions are cut to 1, as division by a mean of 0 would overflow.
     parts = rests / np.maximum(np.maximum(usual, rests), _LEAST_RESPONSE_VARIANCE)
     # A single response does not show the fraction, and counts as 1.
     return np.column_stack([means, np.where(batch.counts > 1, parts, 1.0)])
@@ -344,8 +344,9 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of each component is at least this fraction of the largest: not studied.
 _LEAST_VARIANCE = 0.1
-# Least noise variance of a response, relative to the variance of predictions: for estimates from
-# noisy eigenvalues, so high that heads never follow noise; and from exact ones. Not studied.
+# Least noise variance of a response, relative to the variance of predictions: `_LEAST_NOISE` if it
+# is estimated from noisy eigenvalues, so high that heads never follow noise, and `_LEAST_OF_EXACT`
+# from exact eigenvalues. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 # First variance of intercepts, relative to the mean variance of a component.
 _INTERCEPT_VARIANCE = 0.05  # not studied
@@ -354,7 +355,7 @@ _TINY = 1e-200  # not tuned
 
 @dataclass(frozen=True)
 class Start:
-    """The prior of users' coefficients with which steps start, and its released origins."""
+    """The prior of users' coefficients with which steps start, and released values behind it."""
 
     prior: Prior
     # Mean of users' products of rows and responses.
@@ -433,7 +434,7 @@ def release_start(
 
 
 def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
-    """Return each user's mean product of rows and responses, less the user's level."""
+    """Return each user's mean product of rows and responses minus the user's level."""
     responses = batch.responses
     if levels.between > 0:
         # The level of a user is estimated by its mean response, shrunk by the sampling error.
@@ -492,7 +493,8 @@ def _prior_from_moment(
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
     """Return the part of the second moment that the mean explains, its outer product.
 
-    Noise is removed from the mean; along it, the part is at most what the moment has there.
+    Noise is removed from the mean. Along the mean, the part is at most the variance of the moment
+    beyond the median eigenvalue.
     """
     value = plans.above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
