@@ -289,7 +289,7 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
     # From the last step to the second, as steps may be inserted before the one at `place`.
     for place in range(len(twins) - 1, 0, -1):
         twin = twins[place][1]
-        # `first` is the estimator within the step that gets the rows of the steps before.
+        # Within the step at `place`, `first` is the estimator that gets the rows of earlier steps.
         model = getattr(twin, "regressor_", twin)
         first = model[0] if type(model) is Pipeline else model
         if "feature_names_in_" in getattr(first, "__dict__", ()):
@@ -670,7 +670,7 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
 
 
 def _assumptions(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters that state facts about the data; of a search, those of all candidates.
+    """Return the parameters that state facts about the data; for a search, from all candidates.
 
     A search has fitted its candidates, and not the estimator that it was made with.
     """

@@ -75,7 +75,7 @@ class EpsilonCurveDisplay(_Display):  # numpydoc ignore=PR02
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes of the drawing.
     figure_ : matplotlib Figure
         The figure of the axes.
     line_ : matplotlib Line2D
@@ -185,7 +185,7 @@ class ExplainedVarianceDisplay(_Display):  # numpydoc ignore=PR02
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes of the drawing.
     figure_ : matplotlib Figure
         The figure of the axes.
     bars_ : matplotlib BarContainer
@@ -292,7 +292,7 @@ class PrivacyBudgetDisplay(_Display):  # numpydoc ignore=PR02
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes of the drawing.
     figure_ : matplotlib Figure
         The figure of the axes.
     bars_ : matplotlib BarContainer
@@ -641,7 +641,7 @@ class ScoreHistogramDisplay(_Display):  # numpydoc ignore=PR02
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes of the drawing.
     figure_ : matplotlib Figure
         The figure of the axes.
     meshes_ : list of matplotlib QuadMesh

@@ -256,7 +256,7 @@ def shared_name(X: Any, other: Any) -> str | None:
 
 
 def as_feature_names(names: list[Any] | None) -> list[str] | None:
-    """Return the names of the features if they are strings, as scikit-learn does."""
+    """Return names that are strings, None for other names; refuse mixed ones, as scikit-learn."""
     are_strings = [isinstance(name, str) for name in names or ()]
     if any(are_strings) and not all(are_strings):
         raise ValueError("X has column names of several types: pass X.rename(columns=str).")

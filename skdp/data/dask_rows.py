@@ -204,7 +204,7 @@ class _Pickler(CloudPickler):
         return value.name
 
     def reducer_override(self, value: Any) -> Any:
-        """Pickle arrays with their strides."""
+        """Pickle arrays that are in neither C nor Fortran order with their strides."""
         if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or not value.size:
             return super().reducer_override(value)
         order: Any = "F" if value.flags.fnc else "C"

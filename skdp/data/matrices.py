@@ -466,8 +466,8 @@ class Design(UnitView):  # numpydoc ignore=PR02
         if not self.stores_entries:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier, sample_weight)
             return
-        # Pieces are equally long, so that no piece has a single matrix, unless its block has: the
-        # product of a single matrix may round differently.
+        # Pieces are about equally long, so that no piece has a single matrix, unless its block has:
+        # the product of a single matrix may round differently.
         n_rows = block.shape[0]
         n_pieces = -(-n_rows // self._piece_length)
         for start, stop in pairwise(n_rows * piece // n_pieces for piece in range(n_pieces + 1)):

@@ -232,8 +232,8 @@ class Agreed(NamedTuple):
 
     Sums over the view add the rows of this owner only. But all owners use the agreed number of
     units for three things: the stride of samples, the count that a search for a quantile looks for,
-    and the bounds on rounding. A sample has the bound on rounding of all rows, as a stream is not
-    sampled.
+    and the bounds on rounding. The bound for a sample is the bound for all rows, since the sample
+    of a stream has all rows.
     """
 
     n_units: int  # rows of all owners, or number of owners if owners are the units

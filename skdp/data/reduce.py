@@ -74,12 +74,12 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     Parameters
     ----------
     source : object
-        Source of the rows. It has `block_starts`, public: the first row of each block, and the
-        number of rows; and `blocks`, which yields blocks with their row numbers. It may have
-        `part_starts`, the first block of each part, and the number of blocks; `is_stream`, if it is
-        read only from the start; `in_pieces`, if a block is an iterable of pieces with their row
-        numbers; and a function `pass_over`, such as `dask_rows.sum_in_graph`, which sums over parts
-        in other processes.
+        Source of the rows. Its method `blocks` yields blocks with their row numbers. Its
+        `block_starts`, which are public, have the first row of each block and then the number of
+        rows. Optional are: `part_starts`, with the first block of each part and then the number of
+        blocks; `is_stream`, true for a source that is read only from the start; `in_pieces`, true
+        if a block is an iterable of pieces with their row numbers; and a function `pass_over`, such
+        as `dask_rows.sum_in_graph`, which sums over parts in other processes.
     kernel : callable
         Computes the result of each block, or piece.
     size : int

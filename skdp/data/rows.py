@@ -308,9 +308,9 @@ class RowCache(NamedTuple):
 class Rows(UnitView):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, which are computed block by block in each pass.
 
-    Sums are computed in float64, whatever the dtype of the data. Every sum is returned with its
-    `rounding`, a bound on its rounding error in units of the largest contribution of one row.
-    Blocks depend only on the shape of the matrix.
+    Sums are computed in float64, whatever the dtype of the data. Sums that a fit releases are
+    returned with a bound on their rounding error, in units of the largest contribution of one row.
+    Blocks depend only on the shape of the matrix and the lengths of its parts, which are public.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ class Rows(UnitView):  # numpydoc ignore=PR02
         Source of the rows.
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. One thread alone
-        reads a `RowBlocks`.
+        reads a stream.
     center : ndarray or None, default=None
         Center m; see `centered`.
     bound : float, default=inf
@@ -403,7 +403,7 @@ class Rows(UnitView):  # numpydoc ignore=PR02
         return replace(self, weighting=None).map_rows(on_block(methodcaller("norms")))
 
     def measured(self) -> Self:
-        """Return a view with norms in its cache; a view of a stream stays as it is."""
+        """Return a view with norms in its cache, unless passes over it may read other rows."""
         if not self.source.is_repeatable:
             return self
         return replace(self, cache=RowCache(self.norms()))
@@ -480,8 +480,9 @@ class Rows(UnitView):  # numpydoc ignore=PR02
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that gives at most `at_most` rows.
 
-        If users are protected, the view has one row of every k-th user. The view of a stream keeps
-        all rows, since each pass reads the whole stream anyway.
+        If users are protected, the view has one row of every k-th user; it has all rows if passes
+        may read other rows. The view of a stream also has all rows, since each pass reads the whole
+        stream anyway.
         """
         chosen: Any
         source, people = self.source, self.people

@@ -1,4 +1,4 @@
-"""Sources of rows: arrays, memory maps, blocks and parts; digests of rows, and sums of results."""
+"""Sources of rows: arrays, memory maps, blocks and parts; results for all rows, and digests."""
 
 import hashlib
 import math

@@ -142,8 +142,8 @@ class BudgetSplit(NamedTuple):
 
     whole: PrivacyCost  # total cost
     n_fits: dict[str, int]  # fits of each private step, by its name
-    search: Sequence[Shares]  # of each candidate, for the fits of the search
-    final: Sequence[Shares]  # for the last fits of steps that are refitted
+    search: Sequence[Shares]  # what each candidate's fits of the search may spend
+    final: Sequence[Shares]  # what each candidate's last fits may spend, if it is chosen
     choice: float  # share of the choice; 0 with a single candidate
 
 
@@ -223,7 +223,7 @@ def _shares(steps: Sequence[Step]) -> dict[int, float]:
 class Search(NamedTuple):
     """The candidates of a search, and the costs of their fits."""
 
-    run: _run.Run  # of one candidate, for facts that are the same for all
+    run: _run.Run  # the run of one candidate, for facts that are the same for all candidates
     candidates: Sequence[Candidate]
     split: BudgetSplit
 

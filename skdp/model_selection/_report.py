@@ -293,7 +293,7 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
 
 
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
-    """Remove a note that fails within skdp, which fits to public rows and hides errors."""
+    """Remove a note that is wrong within skdp, which fits to public rows and hides errors."""
     is_warning = step.note in (_INVERSE, _WARNS_OF_UNKNOWN, _NAMED, _EMPTY, _DENSITY)
     return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
 
@@ -479,7 +479,8 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _is_promised(self, step: PrivacyStep) -> bool:
-        # The verdict names records on an author's word separately, so these are left out here.
+        # The verdict separately names steps that are private on their author's word, so their
+        # records are left out here.
         words = {
             id(one) for other in self.steps if other.note == AS_DECLARED for one in other.records
         }

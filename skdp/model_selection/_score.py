@@ -42,7 +42,7 @@ OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score t
 
 
 def plan_level(cost: PrivacyCost, name: str, share: float) -> tuple[Search, float]:
-    """Plan the search for a clip level of losses; return it and the share left."""
+    """Plan the search for a clip level of losses; return the search, and the share that is left."""
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
 
 
@@ -69,16 +69,16 @@ def in_steps(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.rint(values / _STEP) * _STEP)
 
 
-# The tail of losses is assumed to be exponential. Its rate follows from two counts: of losses above
-# the clip level, and above a lower point: the highest point above which there are at least
-# `_LEAST_RATIO` times as many losses as above the clip level.
+# The tail of losses is assumed to be exponential. Its rate follows from the counts of losses above
+# the clip level and above a lower point. The lower point is the highest point above which there are
+# at least `_LEAST_RATIO` times as many losses as above the clip level.
 _LEAST_RATIO = 2.0  # benchmarks/search/clipped.md
 
 
 def mean_beyond(level: float, counted: Mapping[float, float], n_values: int) -> float:
     """Estimate the mean excess of values above a level.
 
-    `counted` has noisy numbers of values up to some points, by point.
+    `counted` maps points to the noisy numbers of values up to them.
     """
     points, n_up_to = np.array(sorted(counted.items())).T
     n_above = n_values - n_up_to
@@ -385,7 +385,7 @@ class Score(NamedTuple):
     """A score that is a mean of losses of rows, or is computed from counts of rows."""
 
     losses: Callable[[Steps, Any, Any], np.ndarray]  # computes losses, or the outcomes to count
-    methods: tuple[str, ...] = ("predict",)  # that an estimator needs for this score
+    methods: tuple[str, ...] = ("predict",)  # methods that an estimator needs for this score
     of_classes: bool = False  # whether the score is for classifiers
     is_bounded: bool = False  # whether losses are in [0, 1]; otherwise a level is searched
     is_signed: bool = False  # whether losses may be negative

@@ -435,7 +435,7 @@ def _refusals(
 
 
 def own_budget(estimator: Any) -> dict[str, Any]:
-    """Return the defaults, by name, of `delta` and `epsilon` if the caller has changed them."""
+    """Return the default of each of `delta` and `epsilon` that the caller has changed, by name."""
     parameters = signature(type(estimator)).parameters
     changed = {}
     for name in sorted({"delta", "epsilon"} & parameters.keys()):

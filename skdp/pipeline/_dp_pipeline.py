@@ -237,7 +237,8 @@ class DPPipeline(
     def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
         """List the releases of a fit and their cost. No data are read, and nothing is spent.
 
-        If a step decides how many columns it returns, each private step after it is one line.
+        If a release decides how many columns a step returns, each private step after it is one
+        line.
 
         Parameters
         ----------
@@ -425,7 +426,7 @@ def planned(run: runs.Run, shares: Shares, facts: list[runs.StepFacts]) -> Plan:
     """Plan all steps together; the name of a release begins with the name of its step."""
     parts = tuple(
         Release(run.steps[i].label, "gaussian", share, follows=facts[i].follows)
-        if facts[i].follows  # a release decides how many columns the step gets: one line
+        if facts[i].follows  # one line for a step if a release decides how many columns it gets
         else _within(facts[i].plan.parts, run.steps[i].label, share)
         for i, share in shares.by_step.items()
     )

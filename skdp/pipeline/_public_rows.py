@@ -54,7 +54,7 @@ def shape_of(rows: Any) -> tuple[int, ...]:
 def are_single(rows: Any) -> bool:
     """Return whether each row is a single object, such as a text, instead of a vector.
 
-    A one-dimensional array of objects counts as texts, as all of them may be missing.
+    A one-dimensional array of objects counts as texts, as all of its texts may be missing.
     """
     dtype = getattr(rows, "dtype", None)
     is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _KINDS_OF_NUMBERS
@@ -179,9 +179,9 @@ def without_categories(rows: Any) -> Any:
 def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iterator[Any]:
     """Yield pairs of public rows with the container and dtypes of private rows.
 
-    If the dtype allows it, one row has fractions, as a function may return another dtype for whole
-    numbers. A `number` replaces the numbers of the first row. A pair of `known` values replaces all
-    values: the first row has one, and the second row has the other.
+    One row has fractions if the dtype can hold them, as a function may return another dtype for
+    whole numbers. A `number` replaces the numbers of the first row. A pair of `known` values
+    replaces all values: the first row has one, and the second row has the other.
     """
     if isinstance(rows, RowBlocks) and rows.like is not None:
         rows = rows.like

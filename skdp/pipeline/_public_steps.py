@@ -415,12 +415,12 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
 
 
 def without_private_parts(step: Any) -> Any:
-    """Return the transformer without its private parts: their columns pass through, checked."""
+    """Return the transformer with public steps, which check columns, in place of private parts."""
     return with_ends(step, lambda _, last: _as_wide(last))
 
 
 def with_ends(step: Any, end_of: Callable[[str, Any], Any]) -> Any:
-    """Clone a transformer; `end_of` returns the estimator in place of the private one of a part."""
+    """Clone a transformer; replace the private estimator of each part by what `end_of` returns."""
     parts = list[tuple[str, Any, Any]]()
     for name, one, columns in step.transformers:
         if rules.has_budget(last := rules.last_of(one)):
@@ -533,8 +533,8 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             continue
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, own_names = f"{name}__{part}", [str(names[place]) for place in places]
-        # The part is fitted alone: to its own columns, whose kind public rows then have; if that
-        # shows no flaw, to all columns.
+        # The part is fitted alone: first to its own columns, so that public rows have the kind of
+        # these columns; if that shows no flaw, to all columns.
         for given, among in ((own, [*range(len(places))]), (rows, places)):
             alone = [("alone", inner, among[0] if is_single else among)]
             only = clone(step).set_params(transformers=alone, remainder="drop")
@@ -589,7 +589,7 @@ def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) ->
 
 
 def _as_wide(part: Any) -> Any:
-    """Return a public transformer that stands for a private part; it returns no fewer columns."""
+    """Return a public transformer in place of a private part, with at least as many columns."""
     n_components = getattr(part, "n_components", None)
     most = int(n_components) if isinstance(n_components, Integral) else None
     takes_gaps = bool(get_tags(part).input_tags.allow_nan)

@@ -336,7 +336,7 @@ def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
 
 
 def lenient(estimator: Any) -> Any:
-    """Make encoders accept all rows and imputers keep empty columns, in a copy if any changes."""
+    """Make encoders accept all rows, and imputers keep empty columns; copy if anything changes."""
     if not any(map(_lenient_parameters, leaves_of(estimator, is_fitted=False))):
         return estimator
     changed = clone(estimator)

@@ -320,7 +320,7 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:
-    """Split public rows into parts like those of `like`, on which bounds on rounding depend."""
+    """Split public rows into parts like those of `like`, as bounds on rounding depend on parts."""
     if made is like or made is None or not isinstance(like, RowParts):
         return made
     is_sparse, n_columns, dtype = holds_sparse(made), made.shape[1], made.dtype
