@@ -607,17 +607,18 @@ def restored_on_error(
     try:
         # An error or a warning about overflow would depend on single units.
         with limits, np.errstate(all="ignore"):
-            if progress and n_passes:
-                progress.begin(n_passes())
-            yield
-        if progress:
-            progress.context.call_on_fit_task_end(estimator=estimator)
+            try:
+                if progress and n_passes:
+                    progress.begin(n_passes())
+                yield
+            finally:
+                variable.reset(token)
+            if progress:
+                progress.context.call_on_fit_task_end(estimator=estimator)
     except BaseException:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
-    finally:
-        variable.reset(token)
 
 
 def plan_of(spec: Any, parts: Any) -> Plan:

@@ -20,7 +20,7 @@ from skdp.ledger._database import checked_key, take_once, write_once
 from skdp.privacy.noise import digest_of
 
 # Number of the file format; files with another number are refused.
-_FORMAT = 1  # not tuned
+_FORMAT = 2  # not tuned
 
 
 @dataclass(eq=False)

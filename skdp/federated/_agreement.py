@@ -205,7 +205,8 @@ def _own_view(
         own.set_params(bounds=spec.interval)
     own_spec, (view, _) = own._validate(*checks.in_parts(X, y))
     source = source_of_view(view)
-    is_sparse = getattr(source, "is_sparse", holds_sparse(null))
+    # Rank-one matrices may have two sparse factors, and their rows are dense all the same.
+    is_sparse = holds_sparse(null) if isinstance(null, RankOneMatrices) else source.is_sparse
     _check_size(terms, null, source.shape, is_sparse=is_sparse)
     if any(getattr(own_spec, name, None) != getattr(spec, name, None) for name in _OF_KIND):
         raise ValueError("X has another layout than like: all owners must pass rows of one kind.")

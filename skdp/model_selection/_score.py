@@ -309,7 +309,7 @@ def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = 
     else:
         blocks = rows if isinstance(rows, RowBlocks) else [rows]
         acceptable = (_acceptable(block, last) for block in blocks)
-        results = np.concatenate([np.atleast_1d(apply(block)) for block in acceptable])
+        results = np.concatenate([apply(block) for block in acceptable])
     if results.shape != (shape or results.shape[:1]):
         # The shape of the results may depend on rows, so the error does not show it.
         raise ValueError(f"{method} of {name!r} must make one prediction for each row it scores.")

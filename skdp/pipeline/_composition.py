@@ -217,7 +217,8 @@ def _listed(estimator: Any) -> list[Step]:
     for number, (name, step) in enumerate(named):
         if shares_budget and rules.is_columns(step) and not number:
             # The private parts are fitted before the whole ColumnTransformer.
-            steps += [_step_of_part(name, *triple) for triple in rules.private_parts(step)]
+            for part, one, columns in rules.private_parts(step):
+                steps.append(_step_of_part(name, part, one, columns))
         steps.append(Step(name, step))
     if rules.is_public_target(last):
         steps[-1] = Step(last_name, last.regressor, target=last)

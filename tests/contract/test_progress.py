@@ -95,8 +95,8 @@ def names(context):
     return [one.task_name for one in subtasks(context)]
 
 
-def recorded(estimator, *arguments):
-    recorder = Recorder()
+def recorded(estimator, *arguments, callback=None):
+    recorder = callback or Recorder()
     estimator.set_callbacks(recorder).fit(*arguments)
     recorder.check_all_ended()
     assert recorder.threads == {threading.get_ident()}
@@ -317,6 +317,20 @@ def test_an_error_of_a_teardown_leaves_the_fit_that_was_paid_for():
     with pytest.raises(RuntimeError, match="torn"):
         estimator.fit(X)
     assert estimator.privacy_spent_.releases
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_callback_at_the_end_is_as_silent_as_the_fit_and_its_passes_are_not_reported():
+    class Scores(Recorder):
+        def on_fit_task_end(self, estimator, context, **more):
+            super().on_fit_task_end(estimator, context, **more)
+            if context.parent is None:
+                np.exp(np.full(2, 1e3))
+                skdp.DPPCA(2).fit(X)
+
+    recorder = recorded(skdp.DPPCA(2), X, callback=Scores())
+    assert recorder.told[-1] == ("end", recorder.root)
+    assert recorder.told[-2][1].parent is recorder.root
 
 
 BARS = """

@@ -118,6 +118,13 @@ def test_parts_add_up_to_the_sums_of_all_rows(name):
         np.testing.assert_allclose(found, expected, atol=1e-9 * scale)
 
 
+def test_matrices_of_two_sparse_factors_are_of_the_kind_that_is_agreed_on():
+    _, rows, y = CASES["trace, cells"]
+    federation = federation_of("trace, cells")
+    view = _agreement.view_of(federation._agreement, parts_of(rows)[0], parts_of(y)[0])
+    assert len(view.responses) == len(parts_of(y)[0])
+
+
 FAR = [1e300, -1e300, 1e6, 0.0, -40.0, 1e-300]
 
 

@@ -241,6 +241,13 @@ class Signed(BaseEstimator):
         return rows[:, 0]
 
 
+def test_one_number_for_all_rows_is_no_score_of_each():
+    model = Signed().fit(X)
+    model.score_samples = np.sum
+    with pytest.raises(ValueError, match="zero-dimensional"):
+        private_score(model, X, scoring="log_likelihood")
+
+
 @pytest.mark.parametrize("is_too_small", [False, True])
 def test_too_small_a_sensitivity_of_a_score_is_noticed(is_too_small, monkeypatch):
     if is_too_small:

@@ -394,7 +394,7 @@ def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
     rounding error of a row times weights does not depend on the position of the row.
     """
     depth, squares = spec.depth + math.ceil(spec.n_free**1.5), white.squares()
-    condition = float(np.sqrt(squares.max() / squares[squares > 0].min()))
+    condition = float(np.sqrt(squares.max() / squares[squares > 0].min(initial=np.inf)))
     return rounding_of_depth(depth, spec.n_units, condition)
 
 
