@@ -64,7 +64,7 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_fit(
     spec: LeastSquaresSpec, scales: Scales, descent: Descent, *, doubt: str, off_center: float
 ) -> Iterator[str]:
-    """Warn of features hidden by noise, weak predictions or too few steps, from released values.
+    """Warn of hidden or far columns, weak predictions or too few steps, from released values.
 
     `doubt` is the reason to distrust predictions, or empty, and `off_center` the fraction of the
     responses that differ from their center.

@@ -17,7 +17,8 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import AnyOf, left_of, plan_histogram, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
 
-# If the number of units times mu is below this, a fit releases only the center of the responses.
+# If the number of units times mu is below this, all coefficients are 0: without a prior, a fit then
+# releases only the center of the responses or, without an intercept, their scale.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # The scales of features get the share (`_OF_FEATURES` / strength)^2, within limits. The strength is
 # a field of the spec. From the strength `_PLENTY` on, the lower limit is the second one:
@@ -70,7 +71,8 @@ _STEPS_WITHOUT_MOMENT = {  # benchmarks/least_squares/made_up.md
 # of `_NORM` times the strength of the released moment over the number of columns, within limits.
 # benchmarks/least_squares/least_squares.md
 _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
-# Entries are clipped to this many standard deviations: benchmarks/least_squares/least_squares.md.
+# Entries are clipped to so many standard deviations, times `loosening`:
+# benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
 # Scaled responses are clipped to this number times the root of the strength, within limits; not
 # studied.
@@ -112,7 +114,7 @@ class LeastSquaresSpec(ScaleSpec):
     strength: float = field(init=False)
     shares_of_scales: tuple[float, float] = field(init=False)  # of features, and of responses
     left_strength: float = field(init=False)  # `strength` with the mu that the scales leave
-    is_hopeless: bool = field(init=False)  # the budget is enough for the center of responses only
+    is_hopeless: bool = field(init=False)  # the budget is not enough for any coefficient
     is_weak: bool = field(init=False)  # the budget is enough for few steps only
     has_moment: bool = field(init=False)  # a moment of rows and responses is released for whitening
     loosening: float = field(init=False)  # factor of clip levels, above 1 where noise is small
@@ -172,7 +174,7 @@ class Step(NamedTuple):
 
 
 class LeastSquaresReleases(NamedTuple):
-    """Releases of a fit, in order; if records are too few, only the center of the responses."""
+    """Releases of a fit, in order; if records are too few, none for coefficients."""
 
     center: tuple[Search, ...]
     spread: Release | None

@@ -329,7 +329,7 @@ class Descent(NamedTuple):
 
 
 def descend(plan: AnyOf, records: WhitenedRecords, budget: PrivacyBudget) -> Descent:
-    """Take the steps of the usual branch, or of a planned longer one if noise hides variances."""
+    """Take the planned steps: the usual number, or more if noise hides variances of the rows."""
     spec, white = records.spec, records.white
     n_units, is_private = spec.n_units, spec.cost.is_private
     usual, *longer = plan.branches

@@ -535,8 +535,8 @@ def normal_points(n_columns: int) -> np.ndarray:
 # Margin of an estimate of hidden variances: in standard deviations in `shrinkage_of_hidden`, and
 # added to their sum by `seen_spread`.
 _MARGIN = 2.0  # benchmarks/classification/constants.md
-#: From this strength on, weights along directions hidden by noise become 0. With less strength, all
-#: these weights together still predict.
+#: From this strength on, weights along directions hidden by noise are shrunk, usually to 0. With
+#: less strength, all these weights together still predict.
 LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
 
 

@@ -95,8 +95,8 @@ def mapped_by(covariances: trace_records.Maps, shape: tuple[int, int]) -> Transf
 
 # A feature is rare if at most this fraction of the records differ from its most frequent value.
 _RARE = 0.25  # not studied
-# If in an average record fewer rare features than this differ from their most frequent value, many
-# records have gradients near 0.
+# If most features are rare, and fewer of them than this differ from their most frequent value in an
+# average record, many records have gradients near 0.
 _FEW_RARE = 2.0  # not studied
 # Standardized entries are clipped to `_LARGEST`, studied in
 # benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails"; or, for

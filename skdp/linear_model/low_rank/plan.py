@@ -41,8 +41,9 @@ _PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # For covariances, d1 x d2 matrices are clipped to `_CLIP` times sqrt(d1 d2), their norm if entries
-# have mean square 1: benchmarks/house/constants.md. Rows of features are clipped less, if the noise
-# of eigenvalues stays below `_WANTED_NOISE`: benchmarks/budgets/clipping.md.
+# have mean square 1: benchmarks/house/constants.md. Rows of features are clipped less, as far as
+# the noise of eigenvalues stays below `_WANTED_NOISE`, and at most down to the clipped fraction
+# `_LEAST_CLIPPED`: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 # Largest share of a start with singular values; the steps get at least as much.
 _START_SHARE = 0.25  # not studied
@@ -86,7 +87,7 @@ class FittedReleases(NamedTuple):
     centers: tuple[CenterReleases, ...]
     # The median norm of matrices; None if it is known, or if matrices or covariances are public.
     matrix_norm: Search | None
-    # Covariances of rows and of columns; None for a side of length 1.
+    # Covariances of rows and of columns; None for a side of length 1; () if they are public.
     covariances: tuple[Release | None, ...]
     # The spread of responses; None without noise, as nothing is clipped.
     response_spread: Release | None
@@ -112,7 +113,7 @@ class TraceReleases(NamedTuple):
     features: ScaleReleases | None
     # The first mean of matrices; None if they are not centered.
     first_center: CenterReleases | None
-    # Two `FittedReleases`: for matrices around 0, and for matrices far from 0.
+    # One `FittedReleases`; or, if there is a first mean, a second one for matrices far from 0.
     branches: AnyOf
 
 

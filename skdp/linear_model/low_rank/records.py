@@ -507,7 +507,7 @@ USUAL_MEAN = 0.3  # benchmarks/trace_regression/margins.md
 
 
 def matrix_of_margins(margins: np.ndarray, shape: tuple[int, int]) -> FixedRank:
-    """Return row means plus column means, over the root of the number of cells, in rank 2."""
+    """Return the matrix, of rank 2, of row means plus column means, over the root of its size."""
     rows, columns = np.split(margins, [shape[0]])
     left = np.column_stack([rows, np.full(shape[0], 1 / math.sqrt(math.prod(shape)))])
     return FixedRank(left, np.ones(2), np.column_stack([np.ones(shape[1]), columns]))

@@ -31,7 +31,8 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"auto", "random", "spectral"})],
 }
-# Fits with a smaller `signal_strength` are calibrated: benchmarks/least_squares/least_squares.md.
+# `is_weak` fits, with a smaller `signal_strength`, are calibrated:
+# benchmarks/least_squares/least_squares.md.
 _WEAK = 12.0
 # The default number of steps for matrices is within `_STEPS`, and at least `_LEAST_OF_RESPONSES` if
 # matrices are public and dense. It exceeds 10 from `_STRONG` units times mu per free coefficient
@@ -73,7 +74,7 @@ class TraceSpec:
 
     @property
     def usual_steps(self) -> int:
-        """Default number of steps: for matrices it grows with the strength of the signal."""
+        """Default number of steps; for matrices, more with a stronger signal."""
         strength = self.n_units * self.cost.mu / self.n_free
         if not self.cost.is_private:
             return _STEPS_WITHOUT_NOISE

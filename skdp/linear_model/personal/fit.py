@@ -394,7 +394,7 @@ _LEAST_SIGNAL = 3.0
 
 
 def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
-    """Warn of fits without ids of users, and of noise above any possible signal."""
+    """Warn of fits without ids of users, of hidden centers, and of noise above any signal."""
     if not spec.cost.is_private:
         return
     if isinstance(spec.unit, ResolvedRow):

@@ -115,7 +115,7 @@ _PRECISE = (1e-150, 1e150)  # not tuned
 
 
 def level_with_noise(size: float, budget: PrivacyBudget) -> float:
-    """Return a released size as the clip level; with ``epsilon=inf``, one that clips nothing."""
+    """Return a released size as the clip level; with ``epsilon=inf``, a level without clipping."""
     return size if budget.is_private else NO_CLIPPING
 
 
@@ -201,7 +201,7 @@ class HeadReleases(NamedTuple):
 
     product_norm: Search
     products: Release
-    mean_products: Release | None  # None if noise would hide it
+    mean_products: Release | None  # None without `mean_head`, or if noise would hide it
     head_norm: Search
     steps: tuple[descents.DescentStep, ...] | AltminReleases
     scales: tuple[Search, ...]  # variances of noise and intercepts; () if users or rows are few
@@ -211,11 +211,13 @@ class HeadReleases(NamedTuple):
 class PersonalReleases(NamedTuple):
     """Releases of a personal regression, in this order."""
 
-    response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () if noise hides both
+    # A median; or a mean; or () without an intercept, or if noise hides both.
+    response_center: tuple[Search, ...] | ClippedSum
     row_count: Search | None
     user_levels: tuple[Search, ...]  # for variances between and within users; () if not planned
-    row_center: tuple[ClippedSum, ...]  # each corrects the last center; () if noise hides it
-    user_moment: ClippedSum | None
+    # Each corrects the last center; () without an intercept, or if noise hides the center.
+    row_center: tuple[ClippedSum, ...]
+    user_moment: ClippedSum | None  # for `decorrelate`
     model: ClippedSum | HeadReleases  # a mean of products, as one model for all users; or heads
 
 
