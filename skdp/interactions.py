@@ -255,7 +255,7 @@ def top_items(
         raise ValueError("candidates must be items of history.items; at least one is not.")
     best_of_users = {}
     for batch in batches_of(len(users), n_items):
-        with without_warnings():  # about missing names: names were compared above
+        with without_warnings():  # warnings of missing names: they were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         if hasattr(model, "singular_values_"):
             # A user without items, whose scores are all 0, gets the most popular items. For a table

@@ -22,7 +22,7 @@ from skdp.linalg.norms import rows_of, with_data
 # ------------------------------
 # Checks of a container, which all data pass first.
 
-#: Replaces the texts of errors that reading a container raises, which may contain private values.
+#: Replaces the texts of errors on reading a container, as such texts may contain private values.
 UNREADABLE = (
     "The data cannot be read: a conversion or a step raises an error, whose text is left out as it "
     "may contain values. numpy.asarray(X, dtype=float), or a loop over blocks or steps, shows it."
@@ -82,7 +82,7 @@ class SkdpContainer:
 
 
 def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a function that may raise any error; replace the text, which may show values."""
+    """Call a function that may raise any error; replace the error's text, which may show values."""
     return with_text(UNREADABLE, partial(function, *args, **kwargs))
 
 
@@ -207,8 +207,8 @@ def _nullable(kind: Any) -> Any:
 
 def names_of(X: Any) -> list[Any] | None:
     """Return the column names of a data frame, of any type; None for other objects."""
-    # In pandas an attribute may be a label: `column_names` of a frame may be a column, `columns` of
-    # a Series an entry. The `columns` of a table of pyarrow are its values.
+    # In pandas an attribute may be a label: `frame.column_names` may be a column, and
+    # `series.columns` an entry. For a table of pyarrow, `table.columns` has the values.
     names = None
     if hasattr(X, "iloc"):
         names = X.columns if X.ndim == 2 else None
@@ -247,7 +247,7 @@ def refuse_other_order(X: Any, **others: Any) -> None:
 
 def shared_name(X: Any, other: Any) -> str | None:
     """Return the name of a series, or of a frame of one column, if X has a column of that name."""
-    # A frame may have a column that is called `name`.
+    # The names of columns are read first, as `frame.name` may be a column.
     names = hide_error_text(lambda: names_of(other) or [getattr(other, "name", None)])
     is_shared = len(names) == 1 and type(names[0]) is str
     return (

@@ -46,7 +46,7 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = _by_dask(partial(optimize, collection))
-        # `optimize` drops futures, whose results workers have: they are put back into the graph.
+        # `optimize` drops futures, whose results workers have: the graph gets these futures back.
         given = dict(collection.__dask_graph__())
         futures = {key: task for key, task in given.items() if hasattr(type(task), "cancel")}
         self.graph = {**futures, **dict(optimized.__dask_graph__())}

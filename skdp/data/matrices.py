@@ -340,7 +340,8 @@ SHORT_ROW = 32  # not studied
 class Design(UnitView):  # numpydoc ignore=PR02
     r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, computed when read.
 
-    Sums are computed block by block in float64. Blocks depend only on the shape.
+    Sums are computed block by block in float64. Blocks depend only on the shape and the lengths of
+    parts, which are public.
 
     Parameters
     ----------

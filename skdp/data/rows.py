@@ -548,8 +548,8 @@ class Rows(UnitView):  # numpydoc ignore=PR02
             # exchanged, no other row moves; if one person is exchanged, all rows may move.
             n_changed = 1 if self.people is None else self.n_rows
             of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            # One such error in the moment of projections, and two in the squared norm of residuals,
-            # a difference of two sums: together at most sqrt(1 + 2 ** 2) < 3 of them.
+            # The moment of projections has one such error, and the squared norm of residuals, as a
+            # difference of two sums, has two: together at most sqrt(1 + 2 ** 2) < 3 such errors.
             rounding = 3 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 

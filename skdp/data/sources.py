@@ -31,7 +31,7 @@ _BLOCK_BYTES = 1 << 24  # size of the largest dense block; not studied
 #: Largest number of bytes of data that are cached for later passes.
 CACHE_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 8192)  # fewest and most rows of a dense block; not studied
-_GRAM_ROWS = 2048  # fewest rows of a dense block of at most `_BLOCK_BYTES`; not studied
+_GRAM_ROWS = 2048  # fewest rows of a dense block, unless they exceed `_BLOCK_BYTES`; not studied
 _SPARSE_ROWS = (4096, 65536)  # fewest and most rows of a sparse block; not studied
 _SPARSE_BLOCKS = 32  # number of sparse blocks, as far as `_SPARSE_ROWS` permits; not studied
 
@@ -117,7 +117,8 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """Return the source of a checked array, CSR matrix or `RowBlocks`.
 
     `function` maps each row by itself. It is applied to rows in memory now, and to a memory map or
-    a `RowBlocks` in every pass. It may make sparse rows of a `RowBlocks` with dense rows only.
+    a `RowBlocks` in every pass. It may make dense rows sparse, except for those of a memory map,
+    for which the source would still say that its rows are dense.
     """
     if function is not None and isinstance(X, RowBlocks):
         return Source(mapped_blocks(mapped_blocks(X, function), _without_infinities))

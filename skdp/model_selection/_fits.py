@@ -266,7 +266,7 @@ def prepare_search(
 
 
 def warnings_for_fits(search: Search) -> list[str]:
-    """Plan all fits, which refuses too small budgets; return their warnings.
+    """Plan all fits, to refuse too small budgets; return the warnings of the plans.
 
     If a step has a last fit, only the warnings of this fit are returned.
     """

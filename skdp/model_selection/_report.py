@@ -330,7 +330,7 @@ def _complaints_of(*records: PrivacySpent) -> list[str]:
 
 
 def _check_visited_once(key: int, path: str, visited: _Seen, *, is_frozen: bool = False) -> None:
-    """Refuse an estimator that occurs twice: its record is only that of the last fit.
+    """Refuse an estimator that occurs twice: its record is only the record of its last fit.
 
     A frozen estimator may occur several times, as it is never fitted again.
     """
@@ -614,7 +614,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     model, path = estimator, ""
     if type(estimator) is FixedThresholdClassifier:
         frozen = vars(estimator).get("estimator_")
-        if type(frozen) is FrozenEstimator:  # besides it, the estimator has a public threshold only
+        if type(frozen) is FrozenEstimator:  # the threshold beside it is public
             model, path = frozen.estimator, "estimator"
     try:
         steps += report_steps(model, path, visited)

@@ -639,10 +639,10 @@ def private_score(
     If rows are set apart before the fit, each row is either in the fit or in the score; the same
     must hold for all rows of a user. Fit and score together then cost the larger of the two
     records, not their sum [1]_, provided that unit and adjacency agree. The split must not depend
-    on the rows. Independent of them are a random split that nobody knows, and, if the order of the
-    rows reveals nothing about them, a split by positions or by a known seed. Dependent on the rows
-    are a split of users by positions of their rows, and a split that uses responses, such as a
-    stratified one.
+    on the rows. A random split that nobody knows is independent of the rows. A split by positions
+    or by a known seed is, too, if the order of the rows reveals nothing about them. A split of
+    users by positions of their rows depends on the rows, and so does a split that uses responses,
+    such as a stratified one.
 
     References
     ----------

@@ -135,7 +135,7 @@ _PAIRS = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not 
 # outlier: 30,000 is 6 standard deviations off the mean. None stands for a value of `_PAIRS`.
 TRIED_NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
-# Texts of one letter fit into any array: the width of an array of texts depends on private rows.
+# Texts of one letter fit into any array of texts, whose width depends on private rows.
 _SHORT_TEXTS = ("1", "2")
 
 

@@ -339,7 +339,7 @@ def n_components_of(step: Any) -> Any:
 
 
 def warnings_of(run: Run, shares: Shares, facts: Sequence[StepFacts]) -> list[str]:
-    """Plan all steps whose spec is known, which refuses too small budgets; return warnings."""
+    """Plan all steps whose spec is known, to refuse too small budgets; return warnings."""
     warnings: list[str] = []
     for number in shares.by_step:
         if (known := facts[number]).spec is not None:
