@@ -139,7 +139,7 @@ _STEP = 0.015  # not tuned
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 _HALVINGS_AROUND = n_halvings(len(_AROUND))  # not tuned
-# Largest number of finer searches for the median, after which its relative error is about 1e-8.
+# Largest number of finer searches for the median: the last one leaves a relative error of 1e-8.
 _MOST_REFINEMENTS = 3  # not studied
 
 

@@ -63,7 +63,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
     others[block.is_null] = 0.0
     cross = block.rmatmul(others)
     others = block.times_sample_weight(others, twice=True)
-    # `block.gram` comes after `cross`, as it overwrites the rows.
+    # `block.gram` comes after `cross`, as `gram` overwrites the rows.
     return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
 
 

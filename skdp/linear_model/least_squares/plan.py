@@ -54,7 +54,8 @@ _WEAK, _STEPS_OF_WEAK, _STEPS, _STEP_LIMITS = 150.0, 5, 10 / 3, (8, 24)
 # Not studied.
 _FEWEST_WITH_MOMENTUM = 8
 # From the strength `_CLEAR` on, a fit takes `_STEPS_OF_HIDDEN` steps if noise hides the variance of
-# the rows along a direction, as with nearly equal columns: weights along it converge slowly.
+# the rows along a direction, as with nearly equal columns: weights along such a direction
+# converge slowly.
 _CLEAR, _STEPS_OF_HIDDEN = 400.0, 48  # benchmarks/least_squares/made_up.md
 # Without noise, steps start at the least-squares solution, and only remove rounding errors.
 _STEPS_OF_EXACT = 2  # not tuned

@@ -417,7 +417,7 @@ def part_beyond_noise(descent: Descent, white: Whitening, *, has_one: bool) -> f
 # the factor is below this.
 _DOUBTFUL = 0.6  # benchmarks/least_squares/made_up.md
 # With more coefficients per record than this, a fit also warns if its predictions explain so little
-# of the records that they probably explain nothing of new records.
+# of the responses that predictions for new records are probably useless.
 _FREE_PER_RECORD = 1 / 100  # benchmarks/least_squares/made_up.md
 _BY_CHANCE = "so many coefficients explain as much of so few records by chance"
 

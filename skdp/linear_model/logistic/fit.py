@@ -33,9 +33,9 @@ LABELS_BECOME_PUBLIC = (
     "fit, and is not protected. Pass classes, a list of all possible labels."
 )
 # Noise may hide a class, and the fit warns, if two numbers are small. The first is the number of
-# its records, times mu, per coefficient: below `_LEAST_OF_CLASS`. The second is its frequency,
-# relative to that of equally frequent classes: below `_LEAST_OF_DUE`. With two classes, the area
-# under the ROC curve is then .5 to .85 instead of .9. Not studied.
+# records of the class, times mu, per coefficient: below `_LEAST_OF_CLASS`. The second is the
+# frequency of the class, times the number of classes: below `_LEAST_OF_DUE`. With two classes, the
+# area under the ROC curve is then .5 to .85 instead of .9. Not studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
 # No warning names rare classes if the strength, a field of the spec, is below this: then noise
 # hides all classes. Not studied.
@@ -48,8 +48,8 @@ LEAST_GAIN, CLEAR_GAIN = 0.05, 0.25  # not studied
 # the gain is at least `_SURE_WITH` and noise is at most the fraction `_LITTLE_NOISE` of the mean
 # square of its scores.
 SURE_GAIN, _SURE_WITH, _LITTLE_NOISE = 0.75, 0.15, 0.035  # benchmarks/classification/alarms.md
-#: First words of a warning. A pipeline drops it if a scaler stands before the fit and the fit is
-#: sure, that is, if released losses show that it misses little.
+#: First words of a warning. A pipeline drops the warning if a scaler stands before the fit and the
+#: fit is sure, that is, if released losses show that the model misses little.
 HIDDEN_VARIATION = "Classes may be distinguished badly"
 
 
@@ -385,9 +385,9 @@ def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np
 # ------------------------------
 # The fit: a clipping norm, the moment of rows and classes, and the descent.
 
-# Wanted number of records whose rows are longer than the released clipping norm: this number over
-# mu. As a fraction of all records, it is kept within limits:
-# benchmarks/classification/constants.md.
+# The wanted number of records whose rows are longer than the released clipping norm is
+# `_BEYOND_NORM` over mu. As a fraction of all records, the number is kept within
+# `_BEYOND_NORM_LIMITS`: benchmarks/classification/constants.md.
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
 # Rows longer than the last candidate norm are counted with it. Otherwise, if all rows were longer,
 # all candidates would be equally good.

@@ -47,7 +47,7 @@ _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
 # this many noise variances. By noise alone the sum is chi-square with 2 degrees of freedom, whose
 # mean and standard deviation are 2.
 _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
-#: Penalty, relative to that of `LogisticRegression` with ``C=1`` on standardized columns.
+#: Penalty, relative to the penalty of `LogisticRegression` with ``C=1`` on standardized columns.
 # Without a penalty, and with a large epsilon, scores would fit the training records alone. The
 # whole penalty makes scores too short, as clipped gradients and few steps shrink weights, too.
 OF_PENALTY = 0.25  # benchmarks/classification/momentum.md

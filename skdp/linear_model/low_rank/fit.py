@@ -346,7 +346,7 @@ def solve_trace(
     # If no center is released, the center is 0.
     is_rough = center != 0 and (plan.response_center[0].noise_std or 0.0) > _ROUGH * spec.n_units
     if is_rough and 0.7 < spread.size / abs(center) < 1.4:
-        # The center is noise: most responses are as far from it as 0 is, so they are near 0.
+        # The center is noise: most responses are as far from it as 0 is, so these are near 0.
         center, spread = 0.0, Spread(trace_records.LEAST_SPREAD, is_guess=True)
         responses = view.responses.mapped(bounded)
     usual_mean = trace_records.USUAL_MEAN if center else _MEAN_AROUND_0

@@ -255,9 +255,9 @@ def _plan_features(spec: TraceSpec) -> ScaleReleases:
 
 def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
     """Plan the covariance of rows or of columns, with the wanted noise of eigenvalues."""
-    # The sensitivity is that of second moments x x' of vectors. Its proof needs two facts, which
-    # also hold for X X' and for its diagonal: the norm is at most the squared norm of X, and two
-    # such products have a nonnegative inner product.
+    # The sensitivity of second moments x x' of vectors also holds here. Its proof needs two facts,
+    # which also hold for X X' and for its diagonal: the norm is at most the squared norm of X, and
+    # two such products have a nonnegative inner product.
     change = sensitivity.second_moment
     size, other = spec.matrix_shape[side], spec.matrix_shape[1 - side]
     if size == 1:

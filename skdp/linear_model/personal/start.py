@@ -162,7 +162,7 @@ def _finite(values: np.ndarray) -> np.ndarray:
 # Means of users are clipped to this quantile of their norms.
 _CENTER_QUANTILE = 0.6  # not studied
 # A mean of responses becomes 0 if it is below `_LEAST_NOISE_OF_MEANS` standard deviations of its
-# noise. Up to twice this number, it also becomes 0 if it is below `_LEAST_LEVEL` times the clip
+# noise. Up to twice as many, the mean also becomes 0 if it is below `_LEAST_LEVEL` times the clip
 # level. Not studied.
 _LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
 
