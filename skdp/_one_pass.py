@@ -3,11 +3,11 @@
 import os
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MethodType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.metaestimators import available_if
 
 from skdp import _validation as checks
 from skdp._estimator import PrivateEstimator, parameters_by_value, restored_on_error
@@ -50,6 +50,27 @@ def _added(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tup
     return tuple(map(np.add, first, second))
 
 
+class _OfOnePass:
+    """Method that an estimator has if `_check_one_pass` accepts its parameters.
+
+    Unlike with `available_if` of scikit-learn, the `AttributeError` itself says what to pass.
+    """
+
+    def __init__(self, method: Any) -> None:
+        self._method = method
+
+    def __get__(self, estimator: Any, owner: Any = None) -> Any:
+        if estimator is None:
+            return self._method
+        try:
+            estimator._check_one_pass()
+        except ValueError as error:
+            text = f"This {owner.__name__} has no partial_fit: {error}"
+        else:
+            return MethodType(self._method, estimator)
+        raise AttributeError(text)
+
+
 class OnePassMixin(PrivateEstimator):
     """Base of estimators that can take rows in several calls, if bounds are public.
 
@@ -59,7 +80,7 @@ class OnePassMixin(PrivateEstimator):
 
     _open_sums: OpenSums | None = None
 
-    @available_if(lambda estimator: estimator._check_one_pass() is None)
+    @_OfOnePass
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add rows of further people to the sums that `finalize` will release. Nothing is spent.
@@ -84,8 +105,7 @@ class OnePassMixin(PrivateEstimator):
         Raises
         ------
         AttributeError
-            If the parameters need more than one reading of the rows. The cause of the error says
-            what to pass.
+            If the parameters need more than one reading of the rows.
         ValueError
             If X is not acceptable, or a parameter has changed since the first call. Then nothing
             has been added.

@@ -206,8 +206,9 @@ def named(method: F) -> F:
             unknown = next((name for name in kwargs if name not in known), "")
             hint = INSTEAD.get(who, "") + INSTEAD.get(unknown.rpartition("__")[2], "")
             if "too many positional" in str(error):
-                hint = INSTEAD.get(who, "Pass options by keyword, as name=value. ")
-            raise TypeError(f"{who}: {error}. {hint}It takes {', '.join(known)}.") from None
+                hint = INSTEAD.get(who, "Pass options by keyword, as name=value. " * bool(known))
+            takes = ", ".join(known) or "no arguments"
+            raise TypeError(f"{who}: {error}. {hint}It takes {takes}.") from None
         return method(*args, **kwargs)
 
     return cast(F, _named)

@@ -135,10 +135,15 @@ def _types(
         accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
         if not any(is_taken(kind) for is_taken in accepted):
             taken = "strings" if name in lists else _TAKEN[name == y]
+            mend = (
+                f"For strings, pass y={name!r} of labels, and of features "
+                f"categories={{{name!r}: [...]}}, or columns=[{name!r}, ...] to encode them later."
+            )
+            if pa.types.is_temporal(kind):
+                mend = "Write dates and times as numbers, such as days since a public day."
             raise ValueError(
                 f"{path}: column {name!r} is {kind}, but must be {taken}: convert it in the file, "
-                f"or name other columns. For strings, pass y={name!r} of labels, and of features "
-                f"categories={{{name!r}: [...]}}, or columns=[{name!r}, ...] to encode them later."
+                f"or name other columns. {mend}"
             )
     if not names:
         raise ValueError(f"{path} has no columns of features.")

@@ -278,7 +278,8 @@ def _check_estimator(estimator: Any, unit: str) -> None:
         names = ", ".join(one.__name__ for one in FITTED)
         raise TypeError(
             f"estimator must be one of {names} or a DPPipeline of these, got "
-            f"{type(estimator).__name__}: other fits release more than sums over rows."
+            f"{type(estimator).__name__}: other fits release more than sums over rows. Apply steps "
+            "that learn nothing, and FrozenEstimator, to the rows of each owner before."
         )
     estimator._validate_params()
     check_unwatched(

@@ -103,7 +103,7 @@ TWINS = {
         "TransformedTargetRegressor": "func and inverse_func, plain functions, and no transformer, "
         "around a private regression as the last step; or put it around the whole pipeline, "
         "or search, with check_inverse=False",
-        "FixedThresholdClassifier TunedThresholdClassifierCV": "class_weight of the classifier, "
+        "TunedThresholdClassifierCV": "class_weight of the classifier, "
         "which a DPGridSearch may choose",
         "FunctionTransformer HashingVectorizer": "plain functions",
         "CountVectorizer TfidfVectorizer": "HashingVectorizer, or CountVectorizer(vocabulary=[...])"
@@ -614,6 +614,8 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
             use = "Use steps in it that learn nothing"
         elif isinstance(estimator, _BaseComposition):
             learns, use = f"a {kind} within a Pipeline is no step", "Put its steps there"
+        elif isinstance(estimator, FixedThresholdClassifier):
+            learns, use = f"{kind} is no step", "Put it around the whole pipeline, or search"
         yield f"{where}{learns}. {use}, or {frozen}."
 
 

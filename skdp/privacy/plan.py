@@ -459,9 +459,10 @@ class Plan:  # numpydoc ignore=PR02
         shares = list(map(share_of, chain.from_iterable(self.branches)))
         least, most = _total(self.parts, min, share_of), _total(self.parts, max, share_of)
         if not np.greater(shares, 0).all() or not most <= 1 + SHARE_TOLERANCE:
+            wrong = max((sorted(map(share_of, one)) for one in self.branches), key=math.fsum)
             raise BudgetError(
                 "The shares of a plan must be positive and add up to at most 1, got "
-                f"{sorted(set(shares))} with the sum {most!r}."
+                f"{wrong if min(shares) > 0 else sorted(shares)} with the sum {most!r}."
             )
         if most - least > SHARE_TOLERANCE:
             raise BudgetError(f"Branches of a plan must spend the same, got {least!r} to {most!r}.")

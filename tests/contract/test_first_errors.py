@@ -47,7 +47,7 @@ from skdp.federated import Federation, Owner
 from skdp.interactions import interaction_table, top_items
 from skdp.metrics import captured_variance
 from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
-from skdp.privacy import PrivacyCost
+from skdp.privacy import Plan, PrivacyCost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -96,6 +96,12 @@ def ends(**others):
 
 def of_users():
     return clone(CLASSIFIER_OF_USERS).fit(X, Y, users=OWNERS)
+
+
+def plan_of_shares(*shares):
+    cost = PrivacyCost(1.0, 1e-6)
+    parts = [cost.release(str(i), "gaussian", one, lambda: 1.0, {}) for i, one in enumerate(shares)]
+    return Plan(cost, tuple(parts), unit="row", adjacency="replace")
 
 
 def past_the_horizon():
@@ -376,7 +382,19 @@ RowBlocks(lambda: [X])
 RowBlocks.from_partitions([lambda: X])
     lengths must have 1 items, as loaders has, got 0
 DPGridSearch(FixedThresholdClassifier(CLASSIFIER, pos_label="yes"), {"threshold": [0.2]}).fit(X, Y)
-    Use class_weight of the classifier, which a DPGridSearch may choose
+    ^estimator: FixedThresholdClassifier is no step\. Put it around the whole pipeline
+make_dp_pipeline(SCALER, FixedThresholdClassifier(CLASSIFIER, pos_label="yes")).fit(X, Y)
+    FixedThresholdClassifier is no step\. Put it around the whole pipeline, or search, or wrap
+LocalReports(3, row_norm=1.0).plan(3000)
+    ^LocalReports\.plan: too many positional arguments\. It takes no arguments\.$
+DPCovariance().partial_fit(X)
+    ^This DPCovariance has no partial_fit: partial_fit needs .* Pass these, or call fit
+plan_of_shares(0.7, 0.7)
+    got \[0\.7, 0\.7\] with the sum 1\.4\.$
+Federation(make_dp_pipeline(Normalizer(), SCALER), n_rows=N, n_features=3, owners=2)
+    got Normalizer: other fits .* Apply steps that learn nothing, .* to the rows of each owner
+Federation(SCALER, n_rows=N, n_features=3, owners=2).fit([GAPS[:20], GAPS[20:]])
+    constant, as numpy\.nan_to_num\(X, nan=0\.0\) in fit .* by missing='mean' of a DPStandardScaler
 PrivacyCost(1.0, 1e-6).release("count", "gaussian", 1.0, 1.0, {})
     count: sensitivity_of must be a function, such as lambda: 1.0
 DPLogisticRegression(C=1.0)
@@ -636,7 +654,8 @@ def test_a_verdict_on_steps_of_sklearn_names_their_private_twins_alone():
 
 @cases_of(MISTAKES)
 def test_it_says_what_and_the_cure(call, text):
-    with pytest.raises((TypeError, ValueError, skdp.exceptions.LedgerError), match=text):
+    kinds = AttributeError, TypeError, ValueError, skdp.exceptions.LedgerError
+    with pytest.raises(kinds, match=text):
         eval(call)
 
 
