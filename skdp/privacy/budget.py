@@ -106,7 +106,7 @@ def fixed_point_unit(releases: Iterable[Release]) -> float:
     """Return the power of two of which planned sums are multiples.
 
     The unit is at most 2 ** -40 of the smallest noise std or, if that is larger, of a sixteenth of
-    the smallest sensitivity. Sums of up to 2 ** 22 times the larger of both do not wrap around.
+    the smallest sensitivity. Sums of up to 2 ** 22 times the larger of these do not wrap around.
     """
     planned = list(releases)
     noise_std = min(release.noise_std or 0.0 for release in planned)
@@ -209,7 +209,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     # Nodes of the plan whose releases may come next; None if any release may, without a plan.
     _nodes: tuple[Node, ...] | None
     # Random numbers of the algorithm, such as its start matrix. They are public, and never noise.
-    # Fits of a PrivateEstimator set this generator when they open their budget, and others do not.
+    # Only fits of a PrivateEstimator set this generator, when they open their budget.
     public_generator: np.random.Generator
 
     def __init__(
@@ -261,7 +261,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self._noise_source = NoiseSource() if noise_source is None else noise_source
         fingerprint = self._noise_source.fingerprint
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
-        # The record that is charged to the ledger: its mu is that of all planned releases.
+        # The record that is charged to the ledger: the mu of the whole budget, and no release yet.
         self._full_record = PrivacySpent(
             epsilon=self.cost.epsilon,
             delta=self.cost.delta,
@@ -312,7 +312,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             Public or released arguments of `release.sensitivity_of`; none if the plan has the
             sensitivity.
         **more : object
-            The same by name.
+            Such arguments by name.
 
         Returns
         -------
@@ -322,10 +322,10 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If it is not next in the plan; if its share or sensitivity is not positive and finite;
-            if all shares would exceed 1; if the mechanism is unknown or needs a positive delta; or
-            if the value has more entries than were planned, or so many that noise cannot hide their
-            rounding.
+            If `release` is not next in the plan; if its share or sensitivity is not positive and
+            finite; if all shares would exceed 1; if the mechanism is unknown or needs a positive
+            delta; or if the value has more entries than were planned, or so many that noise cannot
+            hide their rounding.
         TypeError
             If `release` is no release.
         ValueError
@@ -433,8 +433,9 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Parameters
         ----------
         release : Release
-            What is released: the sums of one epoch, or of several epochs, with their number first
-            in the shape. The sensitivity is that of one epoch times `correlation.sensitivity`.
+            What is released: the sums of one epoch, or of several epochs, whose number is then the
+            first axis of the shape. The sensitivity is the sensitivity of one epoch times
+            `correlation.sensitivity`.
         unit : float
             Power of two, of which the sums are multiples.
         correlation : PrefixNoise
@@ -525,7 +526,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         value : array-like
             The private statistic.
         sensitivity : float
-            Its largest Euclidean (Frobenius) change between neighboring datasets.
+            Largest Euclidean (Frobenius) change of `value` between neighboring datasets.
         share : float
             Share of the square of mu that is spent.
 
@@ -553,15 +554,15 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         value : array-like of shape (n, n)
             The private symmetric matrix.
         sensitivity : float
-            Its largest Frobenius change between neighboring datasets.
+            Largest Frobenius change of `value` between neighboring datasets.
         share : float
             Share of the square of mu that is spent.
 
         Returns
         -------
         Released
-            The noisy matrix, symmetric, and the standard deviation of its noise on the diagonal;
-            elsewhere the noise has sqrt(1/2) of that.
+            The noisy matrix, symmetric, and the standard deviation of its noise on the diagonal.
+            Off the diagonal the standard deviation is smaller, by a factor of sqrt(1/2).
 
         Raises
         ------
@@ -586,9 +587,9 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         value : array-like of shape (n,) or (n, k)
             The private statistic; a number counts as a vector of one entry.
         sensitivity : float
-            Its largest change between neighboring datasets: for a vector the sum of the absolute
-            changes of its entries, for a matrix the sum of the Euclidean norms of the changes of
-            its rows.
+            Largest change of `value` between neighboring datasets. The change of a vector is the
+            sum of the absolute changes of its entries; the change of a matrix is the sum of the
+            Euclidean norms of the changes of its rows.
         share : float
             Share of epsilon that is spent, or of the square of mu if delta is not 0.
 
@@ -618,7 +619,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         value : array-like
             The private statistic.
         sensitivity : float
-            Its largest Euclidean (Frobenius) change between neighboring datasets.
+            Largest Euclidean (Frobenius) change of `value` between neighboring datasets.
         share : float
             Share of epsilon that is spent, or of the square of mu if delta is not 0.
 

@@ -46,7 +46,8 @@ _ROOT_TOLERANCE = 1e-14  # not tuned
 _LARGEST_EPSILON = 1e200  # not tuned
 _SMALLEST_MU = 1e-300  # a smaller mu becomes 0; not tuned
 _SMALL_MU, _LARGE_MU = 3e-5, 1e7  # outside this range, approximations are exact enough; not tuned
-# A larger delta counts as this one, which is safe: the logarithm of a delta near 1 loses digits.
+# A larger delta counts as this one, because the logarithm of a delta near 1 loses digits. A smaller
+# delta is a stronger guarantee.
 _LARGEST_DELTA = 0.5  # not tuned
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3  # not tuned
@@ -93,7 +94,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     delta, epsilon = _without_tail(delta, delta_tail), min(epsilon, _LARGEST_EPSILON)
     if delta == 0 or _log_delta(_SMALLEST_MU, epsilon) > math.log(delta):
         return 0.0
-    # At the upper end delta rounds to 1, as `near` in `_log_delta` is below -50.
+    # At the largest mu in the bracket, delta rounds to 1: `near` in `_log_delta` is below -50.
     lower, upper = math.log(_SMALLEST_MU), math.log(2 * math.sqrt(2 * epsilon) + 200)
     log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), lower, upper)
     return math.exp(log_mu) * (1 - _SAFETY)
@@ -133,8 +134,8 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
         return delta_tail
     if math.isinf(mu):
         return 1.0
-    # `near` is a difference that may cancel: `cancellation` covers its error. For the smallest
-    # floats a relative margin is too small, so that one ulp is added.
+    # `near` is a difference that may cancel: `cancellation` covers its error. A relative margin on
+    # the smallest floats rounds to 0, so that the smallest positive float is added.
     near = abs(epsilon / mu - mu / 2)
     cancellation = 4 * 2.0**-53 * (epsilon / mu + mu / 2) * (1 + near)
     delta = math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation)
@@ -179,7 +180,8 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     delta = _without_tail(delta, delta_tail)
     if math.isinf(mu) or delta == 0:
         return math.inf
-    # The delta at epsilon 0, without cancellation: a positive epsilon must not become 0.
+    # Compare with the delta at epsilon 0, computed without cancellation: otherwise an epsilon that
+    # must be positive could become 0.
     if math.erf(mu / math.sqrt(8)) * (1 + _ROOT_TOLERANCE) + math.ulp(0.0) <= delta:
         return 0.0
     # A tail bound of the normal law gives an upper bound of epsilon, exact enough for a large mu.
@@ -225,12 +227,12 @@ def compose_tails(delta_tails: Iterable[float]) -> float:
     Parameters
     ----------
     delta_tails : iterable of float
-        The probability of each, in [0, 1].
+        The probability of each event, in [0, 1].
 
     Returns
     -------
     float
-        Their sum, rounded up, and at most 1.
+        The sum of the probabilities, rounded up, and at most 1.
 
     Raises
     ------
@@ -312,7 +314,8 @@ def _log_delta(mu: float, epsilon: float) -> float:
     if mu > _SMALL_MU:
         difference = _mills_ratio(near) - _mills_ratio(far)
     else:
-        # The difference would cancel. Its Taylor series to first order has the error mu ** 2 / 12.
+        # The difference would cancel. Its Taylor series to first order in mu has a relative error
+        # of at most mu ** 2 / 12.
         difference = mu * (1 - epsilon / mu * _mills_ratio(epsilon / mu))
     return math.log(difference) + log_density
 

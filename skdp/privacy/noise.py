@@ -15,7 +15,7 @@ from scipy.special import ndtri
 # ------------------------------
 # Rounding to a public lattice: low bits reveal nothing of the value behind the noise.
 
-#: Every noise std is larger, by this part, than exact arithmetic needs. The excess pays for
+#: Every noise std is larger, by this fraction, than exact arithmetic needs. The excess pays for
 #: rounding in releases of up to `largest_size` numbers.
 SCALE_MARGIN = 1e-4  # not tuned
 
@@ -61,7 +61,8 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
     share one draw of Laplace noise.
     """
     # The rounding of n numbers costs privacy in proportion to sqrt(n) if they are independent, and
-    # to n if they share a draw. These factors are slightly below those proved in docs/pca_svd.rst.
+    # to n if they share a draw. The factors below are slightly smaller than docs/pca_svd.rst allows
+    # by its proof.
     if mechanism in ("gaussian", "symmetric_gaussian"):
         root = 7e6 * mu_or_epsilon
     elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:
@@ -98,7 +99,8 @@ class NoiseSource:
     the seed and the `context`: a digest of the data, the class and all parameters, so that fits
     that differ in any of these share no noise. With a secret seed of at least 128 random bits, the
     guarantee holds against attackers with bounded computing power; with a guessable seed
-    (`is_guessable`) there is no guarantee. Equal seeds have equal `fingerprint`; it hides the seed.
+    (`is_guessable`) there is no guarantee. Equal seeds have equal fingerprints (`fingerprint`), and
+    a secret seed cannot be found from its fingerprint.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
@@ -171,7 +173,7 @@ def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) 
     noise = draw(mechanism, value.shape, key)
     noise *= noise_std
     if mechanism == CHOICE:
-        # The smallest loss is subtracted first: rounding to large losses would cancel the noise.
+        # The smallest loss is subtracted first: added to large losses, noise would be rounded away.
         return np.array(np.argmin(noise + (value - value.min())))
     noise += value
     return round_to_lattice(noise, noise_std)
@@ -291,7 +293,7 @@ def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:
     """Draw from the gamma law of integer `shape`, as sums of `shape` exponentials."""
     sums = np.zeros(size)
     for number, fractions in enumerate(_fractions(size * shape, key)):
-        # The number of the draw to whose sum each exponential belongs.
+        # Index of the sum to which each exponential belongs.
         owners = (number * _CHUNK + np.arange(fractions.size)) // shape
         first = owners[0]
         sums[first : owners[-1] + 1] += np.bincount(owners - first, weights=-np.log(fractions))
@@ -370,8 +372,8 @@ def _encode(value: Any) -> bytes:
     if isinstance(value, Mapping):
         return b"mapping " + _hash(b"", value.items())
     if isinstance(value, list) and any(isinstance(one, tuple) for one in value):
-        # For two columns, two pairs (low, high) and two arrays, of both low and of both high ends,
-        # have the same shape, but mean different bounds.
+        # For two columns, bounds may be a list of a pair (low, high) for each column, or of an
+        # array of low ends and an array of high ends. Both have one shape, but different meanings.
         return b"pairs " + _hash(b"", value)
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)

@@ -18,8 +18,8 @@ from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_ent
 from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, report_text, summaries
 
-# An epsilon that rounding has made too small is raised in steps, and one that is too large is
-# lowered: relative sizes of the first step. Each further step is twice as large.
+# Rounding may make an epsilon too small, which is then raised in steps, or too large, which is then
+# lowered in steps. These are relative sizes of the first step; each next step is twice as large.
 _FIRST_RISE = 1e-9  # not tuned
 _FIRST_CUT = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
@@ -61,7 +61,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
     TypeError
         If `epsilon`, `delta` or `delta_tail` is no number.
     ValueError
-        If one is out of range, or `mu` exceeds what they admit.
+        If one of these is out of range, or `mu` exceeds what they admit.
 
     Examples
     --------
@@ -110,12 +110,13 @@ class PrivacyCost:  # numpydoc ignore=PR02
         delta : float
             Part of delta that the fit gets, `delta_tail` included. It must be positive.
         delta_tail : float, default=0.0
-            Part of `delta` for a tail event. The parts of all fits sum to that of this cost.
+            Part of `delta` for a tail event. Over all fits it sums to the `delta_tail` of this
+            cost.
 
         Returns
         -------
         PrivacyCost
-            The cost, with exactly that part of mu. Its epsilon is rounded up.
+            The cost, with exactly that part of the square of mu. Its epsilon is rounded up.
 
         Raises
         ------
@@ -153,7 +154,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         name : str
             What is released.
         mechanism : str
-            How, as in :class:`skdp.privacy.Release`.
+            Name of the mechanism, as in :class:`skdp.privacy.Release`.
         share : float
             Share of the cost.
         sensitivity_of : callable
@@ -161,7 +162,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         known : mapping or None, default=None
             Arguments of `sensitivity_of` by name, if all of them are known before the fit.
         follows : str, default=""
-            Otherwise what these arguments depend on, as text for the printed plan.
+            If `known` is None, what the arguments depend on, as text for the printed plan.
         shape : tuple of int, default=()
             Shape of what is released.
         may_be_skipped : bool, default=False
@@ -255,7 +256,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         name : str
             What is released.
         mechanism : str
-            How, as in :class:`skdp.privacy.Release`.
+            Name of the mechanism, as in :class:`skdp.privacy.Release`.
         share : float
             Share of the cost.
         shape : tuple of int
@@ -355,12 +356,12 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Parameters
         ----------
         shares : iterable of float
-            Share of each.
+            Share of each release.
 
         Returns
         -------
         float
-            The mu that they spend.
+            The mu that the releases spend.
         """
         if self.is_pure:
             mus = [pure_dp.mu_from_epsilon(self._pure_epsilon(share)) for share in shares]
@@ -406,7 +407,7 @@ class Plan:  # numpydoc ignore=PR02
     cost : PrivacyCost
         What may be spent.
     parts : Release, AnyOf, None or sequence of these
-        Releases in order; the solver gets this object. Sequences may be nested.
+        Releases in order, which may be nested sequences; the solver gets this same object.
     unit : str
         What is protected.
     adjacency : str
@@ -547,7 +548,7 @@ class Node(NamedTuple):
 def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
     """Return the nodes with which a part of a plan may begin; the default node comes first.
 
-    `following` are the nodes behind the part: all branches of an `AnyOf` lead to the same ones.
+    `following` are the nodes behind the part: all branches of an `AnyOf` lead to these nodes.
     """
     if isinstance(part, AnyOf):
         of_branch = partial(nodes_of, following=following)
@@ -621,8 +622,8 @@ def plan_sum(
 ) -> Release:
     """Declare a sum of vectors, one from each unit, clipped to a norm.
 
-    `bound` is this norm, or the name of an earlier release of it. `change` computes the sensitivity
-    from the norm, the adjacency and the rounding of the sum.
+    `bound` is this norm, or the name of the earlier release that gives the norm. `change` computes
+    the sensitivity from the norm, the adjacency and the rounding of the sum.
     """
     change = partial(change, adjacency=spec.unit.adjacency)
     known, follows = None, str(bound)

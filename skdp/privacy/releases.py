@@ -99,7 +99,7 @@ class Release:  # numpydoc ignore=PR02
         *facts : object
             Public or released arguments of `sensitivity_of`; none if the plan has the sensitivity.
         **more : object
-            The same by name.
+            Such arguments by name.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class Release:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the release was declared without a sensitivity, or with a larger one than this.
+            If the release was declared without a sensitivity, or with a larger one than computed.
         """
         if self.sensitivity is not None and not facts and not more:
             return self.sensitivity
@@ -232,7 +232,7 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
 
 
 def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
-    """Join like releases, such as the counts of a search; return name, share and first of each."""
+    """Group similar releases in a row; return name, total share and first release of each group."""
     runs = []
     for (stem, *_), run in groupby(releases, _group_key):
         first, *others = run
@@ -265,7 +265,7 @@ def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
 # ------------------------------
 # The record of what a fit has spent.
 
-# Largest number of printed releases, and least width of a printed name.
+# A record prints at most `_SHOWN` releases, with names padded to at least `_WIDTH` characters.
 _SHOWN, _WIDTH = 30, 28  # not tuned
 # The text of a record calls a larger epsilon weak.
 _WEAK = 10.0  # not studied
@@ -292,8 +292,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         How neighboring datasets differ.
     seed_fingerprints : tuple of str
         A fingerprint for each seed of the noise. Equal seeds have equal fingerprints, and a
-        secret seed cannot be found from its fingerprint. If there are any, the guarantee holds only
-        against those who cannot guess the seed.
+        secret seed cannot be found from its fingerprint. If the noise has a seed, the guarantee
+        holds only against those who cannot guess the seed.
     releases : tuple of Release
         Everything that was computed from the data and published.
     enforced : bool, default=True
@@ -301,8 +301,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         caller.
     delta_tail : float, default=0.0
         Part of delta for an event after which nothing is promised. The guarantee of `mu` holds
-        unless the event happens, which has at most this probability. The record has it even if the
-        event can no longer happen.
+        unless the event happens, which has at most this probability. The record states `delta_tail`
+        even if the event can no longer happen.
     guessable : bool, default=False
         Whether a seed of the noise may be guessed: an int below 2**64, or a generator, since nobody
         can see how it was seeded. There is no guarantee then.
@@ -500,7 +500,7 @@ Charge = Callable[[PrivacySpent], None]
 
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
-    """Return the unit of composed records; refuse different units, but for row and record."""
+    """Return the unit of composed records; row and record alone may differ, if `same_unit`."""
     if len(units) == 1:
         return units.pop()
     if units != {"row", "record"}:

@@ -39,7 +39,7 @@ def choose(adjacency: str, *, zero_out: float, replace: float) -> float:
 
 
 # ------------------------------
-# Rows, clipped in norm: sums, second moments and projections of them.
+# Sums, second moments and projections of rows that are clipped in norm.
 
 
 @in_double_precision
@@ -103,7 +103,7 @@ def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -
     r"""Sensitivity of :math:`\sum_i (z_i z_i^T, \|x_i\|^2 - \|z_i\|^2)`, :math:`z_i = V^T x_i`.
 
     `c^2` for zero_out: :math:`\|z\|^4 + (\|x\|^2 - \|z\|^2)^2 \le \|x\|^4` because
-    :math:`\|z\| \le \|x\|`, so that the second coordinate is free. `sqrt(2) c^2` for replace: the
+    :math:`\|z\| \le \|x\|`; the second coordinate adds no noise. `sqrt(2) c^2` for replace: the
     contributions of two rows have an inner product that is not negative.
     """
     return second_moment(row_norm, adjacency, rounding)
@@ -302,8 +302,8 @@ def entry_product(step: float, norms: np.ndarray) -> float:
 
     A change :math:`\alpha` of entry (s, t) adds :math:`\alpha e_s z_t^T` to the product, where
     :math:`z_t` is row t of Z. Only one row changes, so that the bound also holds for the sum of row
-    norms. It is smallest if all rows of Z are equally long (M. Hardt, A. Roth, 2013,
-    :arxiv:`1211.0975`).
+    norms. For a given Frobenius norm of Z, the bound is smallest if all rows of Z are equally long
+    (M. Hardt, A. Roth, 2013, :arxiv:`1211.0975`).
     """
     return step * float(norms.max())
 
@@ -371,9 +371,10 @@ def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
 def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
 
-    This is for a `step` of 1, and grows with it. The change is at most `step` times
-    :math:`y_s z_t^T + y_t z_s^T`, and :math:`y_{(k)}`, :math:`z_{(k)}` are the k-th largest row
-    norms. Sorted pairs have the largest sum of products. The bound is not always attained.
+    This formula is for a `step` of 1; in general it is multiplied by `step`. The change is at most
+    `step` times :math:`y_s z_t^T + y_t z_s^T`, and :math:`y_{(k)}`, :math:`z_{(k)}` are the k-th
+    largest row norms. Sorted pairs have the largest sum of products. The bound is not always
+    attained.
     """
     pairs = zip(_two_largest(left_norms), _two_largest(right_norms), strict=True)
     return step * math.fsum(left * right for left, right in pairs)
@@ -381,10 +382,11 @@ def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> f
 
 @in_double_precision
 def symmetric_edge_core(step: float, norms: np.ndarray) -> float:
-    r"""Sensitivity of :math:`Z^T A Z` to an edge: :math:`\max(2 r_1 r_2, r_1^2)`.
+    r"""Sensitivity of :math:`Z^T A Z` to an edge: `step` times :math:`\max(2 r_1 r_2, r_1^2)`.
 
-    An edge between two nodes moves it by :math:`\alpha (z_s z_t^T + z_t z_s^T)`, a loop by
-    :math:`\alpha z_s z_s^T`; :math:`r_1 \ge r_2` are the largest row norms of Z.
+    A change :math:`\alpha` of an edge between two nodes changes the product by
+    :math:`\alpha (z_s z_t^T + z_t z_s^T)`, and that of a loop by :math:`\alpha z_s z_s^T`. The two
+    largest row norms of Z are :math:`r_1 \ge r_2`.
     """
     first, second = _two_largest(norms)
     return step * max(2 * first * second, first**2)
@@ -458,7 +460,7 @@ def short_row_product(
 
 
 # ------------------------------
-# Entries of a 0/1 table whose rows are divided by the square roots of their sums.
+# Entries of a 0/1 table whose rows are divided by the root of their sum, or of a larger floor.
 
 
 @in_double_precision

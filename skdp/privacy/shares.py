@@ -75,7 +75,7 @@ class Shares:
     def planned(self, cost: PrivacyCost, release: Release) -> "ShareLayout":
         """Check a planned release, and return its layout.
 
-        Only the ratio of noise to sensitivity matters, and the share alone decides this ratio.
+        The layout depends only on the ratio of noise to sensitivity, which cost and share decide.
         """
         self.check_size(cost, release, release.shape)
         std = cost.noise_std(release.mechanism, 1.0, release.share)
@@ -105,9 +105,9 @@ class ShareLayout:
     name: str
     mechanism: str
     shape: tuple[int, ...]
-    std: float  # of one share of the noise; 0 without noise
+    std: float  # noise std of one owner; 0 without noise
     step: float  # power of two; a count is a number of these steps
-    limit: int  # bound of the noiseless sum of at most `n_units` units
+    limit: int  # bound, in steps, of the noiseless sum over all units; 0 without noise
     n_owners: int
 
     @property
@@ -122,8 +122,8 @@ class ShareLayout:
     def largest(self) -> int:
         """Bound on the sum of the owners' counts.
 
-        With noise it holds the data and the largest noise of each owner. Without noise each owner
-        sends the 32-bit parts of exact numbers.
+        With noise, the bound covers the data and the largest noise of each owner. Without noise,
+        each owner sends the 32-bit limbs of exact numbers.
         """
         return self.limit + _LARGEST_NOISE * self.n_owners if self.std > 0 else self.n_owners << 33
 
@@ -153,7 +153,7 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
         whole = np.rint(steps)
         rest = steps - whole
         noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
-        # The quotient is exact, and from 16 to 32; noise times std could overflow or underflow.
+        # The quotient is exact, and from 16 to 32. `noise * std` could overflow or underflow.
         rest += noise * (layout.std / layout.step)
     return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
 
