@@ -310,7 +310,7 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
 _TWINS: dict[type, Callable[[Any], Any]] = {
     DPCovariance: DPCovariance._twin,
     DPPCA: _pca,
-    DPTruncatedSVD: lambda model: _components(model, TruncatedSVD(len(model.components_))),
+    DPTruncatedSVD: lambda model: _components(model, TruncatedSVD(len(model.components_)), "mean_"),
     DPLinearRegression: _linear_regression,
     DPLogisticRegression: lambda model: _copied(
         model, LogisticRegression(), "classes_", "coef_", "intercept_"

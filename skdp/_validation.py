@@ -268,6 +268,7 @@ _TEXTS = (
     # Feature names are public.
     r"columns are missing: \{.*\}",
     r"Found unknown categories",
+    r"The dtype of the filling value[^\n]*? cannot be cast to the input data",
     r"(?s:The feature names should match those that were passed during fit.*)",
 )
 _KNOWN = re.compile("|".join(_TEXTS))
@@ -289,6 +290,7 @@ _HINTS = {
     "array with 0 sample": " Pass rows: a filter or a join may have kept none.",
     "inconsistent numbers": " Take both from the same rows: fill gaps in X; drop rows without y; "
     "pass X.T if X has a column for each entry of y.",
+    "the filling value": " Pass whole numbers as floats, as in the fit: X.astype({'name': float}).",
     "not 'NAType'": " Pass X.convert_dtypes(); a column of gaps alone needs None, not pandas.NA.",
     "not 'dict'": " Pass pandas.DataFrame(X) of columns or rows, pandas.DataFrame([X]) of one row.",
     "at least one array": " Pass a frame with columns: X has none.",
@@ -346,7 +348,7 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     return _check
 
 
-def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
+def _redacted(error: Exception, X: Any, *, allow_nan: bool, is_fitted: bool = False) -> Exception:
     """Return an error without values: the beginning of the text, if it is known, and advice."""
     text = advice = ""
     cures = containers.CURES
@@ -371,6 +373,8 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     if message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
+            if is_fitted and message == containers.UNREADABLE:
+                kinds, cures = containers.gaps_of_new_rows(kinds)
             # The text about the columns repeats these messages.
             is_told = containers.TIMES in message or message.startswith("could not convert")
             if kinds and (is_told or {*kinds.values()} == {"None"}):
@@ -395,7 +399,7 @@ def call_steps(method: Callable[..., R], X: Any, *more: Any, **others: Any) -> R
     except Exception as error:
         if _package_of(error) == "skdp":
             raise
-        redacted = _redacted(error, X, allow_nan=False)
+        redacted = _redacted(error, X, allow_nan=False, is_fitted=True)
     raise redacted
 
 

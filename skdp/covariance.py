@@ -568,7 +568,10 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
         # The clipping step passes on rows without column names: the model must not expect any.
         vars(steps[0][1]).pop("feature_names_in_", None)
-        clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
+        ends = {"a_min": low, "a_max": high}
+        clip = FunctionTransformer(
+            np.clip, validate=True, kw_args=ends, feature_names_out="one-to-one"
+        )
         steps = [("clip", clip), *steps]
         if self._takes_gaps:
             # An imputer that is fitted to a single row fills gaps with the entries of this row.

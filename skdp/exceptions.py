@@ -163,7 +163,7 @@ OF_COLUMNS = {
     ),
     "categories": f"{_ENCODE}.",
     "None": (
-        "Pass numpy.asarray(X, dtype=float), or new rows as X.astype(train.dtypes): steps can fill "
+        "Pass numpy.asarray(X, dtype=float), or numpy.nan for a gap in a new row: steps can fill "
         "gaps of numbers, as SimpleImputer(strategy='constant', fill_value=0) does, or "
         "missing='mean' of a DPStandardScaler or DPCovariance."
     ),
@@ -182,7 +182,8 @@ OF_COLUMNS = {
     **dict.fromkeys(
         ("texts", "texts and gaps"),
         "Leave ids and names out, as X.drop(columns=['names']); ids of persons may be passed as "
-        f"users. {_ENCODE}. Numbers in texts take "
+        f"users. {_ENCODE}. A log of users and items takes interaction_table(X, items=catalog) of "
+        "skdp.interactions. Numbers in texts take "
         f"{_NUMBERS_OF_TEXTS}; dates in texts take pandas.to_datetime(X['name']).",
     ),
 }

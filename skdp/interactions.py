@@ -183,13 +183,15 @@ def top_items(
 ) -> dict[Any, list[Any]]:
     """List the items with the highest scores for each user, without the items of the user.
 
-    A user without items gets the items that are most popular by the `model`.
+    A user without items gets the items with the highest mean entries of the table that the `model`
+    was fitted to: the most popular of 0 and 1, the best of ratings minus the middle of the scale.
 
     Parameters
     ----------
     model : estimator
         A fitted :class:`skdp.DPTruncatedSVD` or :class:`skdp.DPPCA`, or another estimator with
-        `transform` and `inverse_transform`, of a table with the items of `history`.
+        `transform` and `inverse_transform`, of a table with the items of `history`. Users without
+        items need a model with `components_` and a `mean_`, or one that gives them scores.
     history : InteractionTable
         Items of any users, made by `interaction_table` with the `items` of the table to which the
         model was fitted, in the same order. A model that was fitted to a table without column names
@@ -212,7 +214,7 @@ def top_items(
         If `history` is no InteractionTable, or the model cannot transform its rows.
     ValueError
         If the model is known to be fitted to other items, or in another order, `candidates` has an
-        item that `history` lacks, or `n` is below 1.
+        item that `history` lacks, `n` is below 1, or a user has no items and the model no mean.
 
     Notes
     -----
@@ -253,15 +255,25 @@ def top_items(
     is_candidate = np.isin(items, listed)
     if is_candidate.sum() < len(np.unique(listed)):
         raise ValueError("candidates must be items of history.items; at least one is not.")
+    if has_mean := hasattr(model, "components_") and np.any(getattr(model, "mean_", 0.0)):
+        # The projection of the released mean has less noise than the mean, but misses directions
+        # that noise hides. The sum of both never ranks against the mean: its product with the mean
+        # is positive. In contrast to squares of components, it tells liked from disliked items.
+        basis = model.components_
+        of_new = model.mean_ + model.mean_ @ basis.T @ basis
     best_of_users = {}
     for batch in batches_of(len(users), n_items):
         with without_warnings():  # warnings of missing names: they were compared above
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
-        if hasattr(model, "singular_values_"):
-            # A user without items, whose scores are all 0, gets the most popular items. For a table
-            # of 0 and 1, popularities are the diagonal of the released second moment.
-            popularity = np.square(model.singular_values_[:, None] * model.components_).sum(axis=0)
-            scores[(np.diff(X[batch].indptr) == 0) & ~scores.any(axis=1)] = popularity
+        is_new = np.ravel(abs(X[batch]).sum(axis=1)) == 0
+        if has_mean:
+            scores[is_new] = of_new
+        elif (is_new & ~scores.any(axis=1)).any():
+            raise ValueError(
+                "history has users without items, who get the items with the highest mean entries, "
+                f"but this {type(model).__name__} has no mean_, or zeros there: leave these users "
+                "out, or pass a DPTruncatedSVD of rows, entries or interactions."
+            )
         scores[:, ~is_candidate] = -np.inf
         if not with_seen:
             seen = X[batch].tocoo()

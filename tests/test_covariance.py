@@ -629,3 +629,9 @@ def test_columns_that_scales_hide_are_warned_of_unless_the_moment_shows_them(is_
         texts += lines_warned_by(partial(model.fit, rows))
     n_warned = sum("a third of the columns" in text for text in texts)
     assert n_warned >= 8 if is_constant else n_warned <= 2
+
+
+def test_components_of_a_clipped_scaled_release_have_names():
+    model = skdp.DPCovariance(bounds=BOUNDS, scales="bounds").fit(TABLE).components(2, scale=True)
+    assert model.steps[0][0] == "clip"
+    assert model.get_feature_names_out().tolist() == ["pca0", "pca1"]

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import csr_array
+from sklearn.decomposition import TruncatedSVD
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, to_sklearn
 from skdp.datasets import make_interactions
@@ -172,3 +173,39 @@ def test_named_columns_that_are_not_in_the_order_of_pairs_are_refused(names):
     pairs = pd.DataFrame([[1] * len(names.split())], columns=names.split())
     with pytest.raises(ValueError, match=r"users before items: pass pairs\[\['user', 'item'"):
         interaction_table(pairs, items=[1])
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+def test_newcomers_get_the_best_rated_items_and_not_those_that_everybody_dislikes(make):
+    generator = np.random.default_rng(0)
+    level = np.linspace(-1.6, 0.4, 30)  # most items are disliked, the first ones most
+    ratings = np.clip(np.round(level + generator.normal(size=(3000, 30))), -2, 2)
+    table = csr_array(ratings * (generator.random((3000, 30)) < 0.3))
+    rated = interaction_table([("mid", 3, 0.0)], users=["new", "mid"], items=range(30))
+    for epsilon in (2.0, np.inf):
+        for model in (
+            fitted := make(2, row_norm=4.0, epsilon=epsilon).fit(table),
+            to_sklearn(fitted),
+        ):
+            for best in top_items(model, rated, 3, with_seen=True).values():
+                assert min(best) >= 20
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_model_without_a_mean_has_no_items_for_newcomers():
+    newcomer = interaction_table([], users=["new"], items=HISTORY.items)
+    uncentered = DPPCA(2, row_norm=4.0, center=False).fit(TABLE)
+    for model in (uncentered, TruncatedSVD(2).fit(TABLE)):
+        assert top_items(model, HISTORY, 1)
+        with pytest.raises(ValueError, match=r"no mean_, or zeros .* pass a DPTruncatedSVD"):
+            top_items(model, newcomer, 1)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_sparse_frame_with_the_names_of_items_guards_their_order():
+    named = pd.DataFrame.sparse.from_spmatrix(TABLE, columns=HISTORY.items)
+    model = DPTruncatedSVD(2, row_norm=4.0).fit(named)
+    assert top_items(model, HISTORY, 1)
+    with pytest.raises(ValueError, match="another order"):
+        top_items(model, HISTORY._replace(items=HISTORY.items[::-1]), 1)

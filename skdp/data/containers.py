@@ -355,6 +355,12 @@ GAPS_OF_TEXTS = (
     "Fill gaps in texts before the fit, as X['name'].fillna('') does with pandas, and "
     "X['name'].fill_null('') with polars."
 )
+# What a user of a fitted model passes in a new row, by the kind of a column that has gaps.
+_OF_NEW_ROWS = dict.fromkeys(
+    ("NaN", "None", "booleans and gaps", "texts and gaps"),
+    "In new rows, pass numbers as floats, numpy.nan for a gap in a column of numbers, None in a "
+    "column of categories, and '' in a column of texts.",
+)
 
 
 def kind_of(column: Any) -> str:
@@ -450,6 +456,16 @@ def text_of_kinds(
         frame = "X.to_pandas()" if is_polars else "pandas.DataFrame(X).infer_objects()"
         sentences.append(f"Do this to {frame}, in place of X.")
     return " ".join(sentences)
+
+
+def gaps_of_new_rows(kinds: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the columns with gaps, which fitted steps may fail to read, and advice about them.
+
+    Fitted steps read other columns, such as texts, as in the fit: these are left out, unless no
+    column has gaps.
+    """
+    gaps = {name: kind for name, kind in kinds.items() if kind in _OF_NEW_ROWS}
+    return (gaps, _OF_NEW_ROWS) if gaps else (kinds, CURES)
 
 
 # ------------------------------

@@ -68,6 +68,7 @@ CONTINUAL = skdp.DPContinualFactorizer(
 MIXED = [*range(N - 1), "unknown"]
 GAPS = np.where(X > 3, X, np.nan)
 TEXTS = ["tea", "some jam"] * (N // 2)
+SCALER_OF_GAPS = DPStandardScaler(missing="mean")
 STEPS, OBJECTS = (SCALER, CLASSIFIER), np.where(X > 3, X, None)
 SPELLED = make_dp_pipeline(CountVectorizer(vocabulary=["jam", "tea"]), CLASSIFIER)
 
@@ -170,9 +171,9 @@ MODEL.fit(FRAME, Y)
 MODEL.fit(FRAME, Y)
     users\. Encode categories by ColumnTransformer\(\[.*\['town'\]\)\], rem
 fitted().predict(NUMBERS.iloc[[0]].assign(age=[None]))
-    ^Column age holds None\. .* or new rows as X\.astype\(train\.dtypes\): steps can fill gaps
+    ^Column age holds None\. .* or numpy\.nan for a gap in a new row: steps can fill gaps
 make_dp_pipeline(SimpleImputer(strategy="constant"), *STEPS).fit(X, Y).predict(OBJECTS)
-    ^Columns 0, 1, 2 hold None\. Pass numpy\.asarray\(X, dtype=float\), or new rows as
+    ^Columns 0, 1, 2 hold None\. Pass numpy\.asarray\(X, dtype=float\), or numpy\.nan for a gap
 CLASSIFIER.fit(NUMBERS.where(NUMBERS > 3), Y)
     in a DPPipeline, or X\.fillna\(0\.0\) in fit and predict alike
 CLASSIFIER.fit(csr_array(GAPS), Y)
@@ -706,6 +707,38 @@ def test_errors_of_fitted_steps_show_no_value(case):
             one.predict(rows)
         assert "4711" not in str(refused.value)
         assert refused.value.__context__ is None
+
+
+def test_an_error_about_a_gap_in_a_new_row_names_its_column_and_what_to_pass():
+    """A user of a fitted model has no table of the fit, and leaves no column out."""
+    parts = ColumnTransformer(
+        [
+            (
+                "logs",
+                make_pipeline(*map(FunctionTransformer, (np.asarray, np.log1p)), SCALER_OF_GAPS),
+                ["age"],
+            ),
+            ("town", OneHotEncoder(categories=[["A", "B"]], handle_unknown="ignore"), ["town"]),
+            ("words", CountVectorizer(vocabulary=["jam", "tea"]), "note"),
+        ]
+    )
+    table = pd.DataFrame({"age": X[:, 0], "town": ["A", "B"] * (N // 2), "note": TEXTS})
+    model = make_dp_pipeline(parts, CLASSIFIER, epsilon=np.inf).fit(table, Y)
+    advice = r"numpy\.nan for a gap in a column of numbers, None in .* '' in a column of texts\.$"
+    for gap in ("age", "note"):
+        with pytest.raises(ValueError, match=rf"^Column {gap} holds None\. .*{advice}") as refused:
+            model.predict(pd.DataFrame([{"age": 40.0, "town": "A", "note": "tea", gap: None}]))
+        assert "drop" not in str(refused.value)
+    row = pd.DataFrame([{"age": np.nan, "town": None, "note": ""}])
+    for one in (model, skdp.to_sklearn(model)):
+        assert one.predict(row).shape == (1,)
+
+
+def test_an_imputer_of_floats_says_what_to_do_with_whole_numbers():
+    filled = SimpleImputer(strategy="constant", fill_value=2.0)
+    model = make_dp_pipeline(filled, *STEPS, epsilon=np.inf).fit(NUMBERS, Y)
+    with pytest.raises(ValueError, match=r"filling value.* Pass whole numbers as floats, as in"):
+        model.predict(NUMBERS.astype(int))
 
 
 def cures_of(call, *patterns):
