@@ -68,6 +68,11 @@ MISSING = {
     "y": "Leave such records out of X and y, as X[pandas.notna(y)] and y[pandas.notna(y)] do. How "
     "many are left is public.",
 }
+#: Advice for missing values of X in parts, to which no function of arrays can be applied.
+MISSING_IN_PARTS = MISSING["X"].replace(
+    "numpy.nan_to_num(X, nan=0.0) in fit and predict alike",
+    "in the file or loader of each part",
+)
 #: Advice for missing values of a table of entries, most of which are unknown.
 OBSERVED = (
     "Pass the known entries as a sparse matrix, csr_array(numpy.nan_to_num(X)), and "

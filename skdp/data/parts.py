@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.containers import (
-    MISSING,
+    MISSING_IN_PARTS,
     RawBlock,
     SkdpContainer,
     as_canonical,
@@ -267,7 +267,7 @@ def write_npy(path: Any, rows: "PartResults | RowBlocks") -> None:
 
 _END = object()
 #: Error text about rows in blocks: the text of scikit-learn, with advice.
-NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
+NOT_FINITE = f"Input X contains NaN or infinity. {MISSING_IN_PARTS}"
 
 
 class BlockForm(NamedTuple):

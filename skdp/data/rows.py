@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.containers import CURES, MISSING, not_finite_rows, text_of_kinds
-from skdp.data.parts import Parts, Targets
+from skdp.data.containers import CURES, MISSING, MISSING_IN_PARTS, not_finite_rows, text_of_kinds
+from skdp.data.parts import Parts, RowBlocks, Targets
 from skdp.data.people import Agreed, People, UnitView, sample_weight_of
 from skdp.data.reduce import Kernel, PerRow, map_sum, on_block
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
@@ -691,16 +691,18 @@ def not_finite_error(
 ) -> ValueError:
     """Return the error for rows with NaN or infinity; a pass over the rows finds the columns."""
     if allow_nan:
-        text = f"Input {name} contains infinity. {CURES['infinity']}"
+        text, cures = f"Input {name} contains infinity. {CURES['infinity']}", CURES
     else:
-        text = f"Input {name} contains NaN or infinity. {MISSING[name]}"
+        is_in_parts = isinstance(getattr(source, "X", None), RowBlocks)
+        mend = MISSING_IN_PARTS if is_in_parts else MISSING[name]
+        text, cures = f"Input {name} contains NaN or infinity. {mend}", {**CURES, "NaN": mend}
     if names := getattr(getattr(source, "X", None), "feature_names", None):
         n_missing, n_infinite = map_sum(source, _not_finite_by_column, len(names), n_jobs)
         kinds: dict[str, str] = {}
         for kind, counts in (("NaN", n_missing), ("infinity", n_infinite)):
             if kind == "infinity" or not allow_nan:
                 kinds |= {column: kind for column, n in zip(names, counts, strict=True) if n > 0}
-        text = f"{text} {text_of_kinds(kinds, text)}".rstrip()
+        text = f"{text} {text_of_kinds(kinds, text, cures)}".rstrip()
     return ValueError(text)
 
 

@@ -18,7 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._prior import FEATURES, NORMAL_LAW, check_prior
-from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, text_of_kinds
+from skdp.data.containers import (
+    MISSING,
+    MISSING_IN_PARTS,
+    checked_container,
+    finite,
+    float_dtype,
+    kinds_of,
+    text_of_kinds,
+)
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import depth_of, keyed_by_people, people_of
 from skdp.data.reduce import rounding_of_depth
@@ -506,7 +514,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             if not isinstance(X, np.ndarray):
                 raise not_finite_error(raw.source, self.n_jobs)
             kinds = kinds_of(X, getattr(self, "feature_names_in_", None))
-            raise ValueError(f"{NOT_FINITE} {text_of_kinds(kinds, NOT_FINITE)}".rstrip())
+            text = NOT_FINITE.replace(MISSING_IN_PARTS, MISSING["X"])
+            raise ValueError(f"{text} {text_of_kinds(kinds, text)}".rstrip())
         return rows, keyed_by_people(lambda: rows_digest, rows.people)
 
     @property

@@ -203,12 +203,15 @@ def _own_view(
     if is_agreed and getattr(spec, "interval", None) is not None:
         # Arrays lack the names that `bounds` may have; `spec` has bounds in order of columns.
         own.set_params(bounds=spec.interval)
+    # Federations refuse public steps, so an error must not advise one.
+    flaw, of_step = "", "SimpleImputer(strategy='constant') does in a DPPipeline, or "
     try:
         own_spec, (view, _) = own._validate(*checks.in_parts(X, y))
     except ValueError as error:
-        # Federations refuse public steps.
-        of_step = "SimpleImputer(strategy='constant') does in a DPPipeline, or "
-        raise ValueError(str(error).replace(of_step, "")) from None
+        if of_step not in (flaw := str(error)):
+            raise
+    if flaw:
+        raise ValueError(flaw.replace(of_step, ""))
     source = source_of_view(view)
     # Rank-one matrices may have two sparse factors, and their rows are dense all the same.
     is_sparse = holds_sparse(null) if isinstance(null, RankOneMatrices) else source.is_sparse

@@ -482,7 +482,14 @@ def check_rows_of_columns(
     if are_private and isinstance(rows, RowBlocks):
         # Without private parts, the next step checks the rows, before anything is spent.
         if rules.private_parts(step):
-            made_of(name, without_private_parts(step), rows).check(allow_nan=allow_nan)
+            flaws = ""
+            try:
+                made_of(name, without_private_parts(step), rows).check(allow_nan=allow_nan)
+            except ValueError:
+                if not (flaws := _flaws_of_blocks(name, step, rows, named, allow_nan)):
+                    raise
+            if flaws:
+                raise ValueError(flaws)
     elif are_private and (flaw := _flaw(name, without_private_parts(step), named, allow_nan)):
         flaws = "\n".join(_flaws_of_parts(name, step, named, allow_nan))
         raise ValueError(flaws or flaw + _hint_of_objects(named))
@@ -544,6 +551,17 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
             kinds = containers.kinds_of(own, own_names, allow_nan=allow_nan)
             flaw += _hint_of_objects(own)
             yield _explained(own, f"Step {path!r}", flaw, inner, kinds, own_names, is_single)
+
+
+def _flaws_of_blocks(name: str, step: Any, rows: RowBlocks, named: Any, allow_nan: bool) -> str:
+    """Return the flaws of the parts of a transformer in the first block that has one, or ""."""
+    # With a function, blocks of data frames may have texts.
+    for block in mapped_blocks(rows, lambda block: block, like=rows.like)._checked_blocks():
+        if not hasattr(block, "iloc") and hasattr(named, "columns") and not issparse(block):
+            block = type(named)(block, columns=named.columns)
+        if flaws := "\n".join(_flaws_of_parts(name, step, block, allow_nan)):
+            return flaws.replace(containers.MISSING["X"], containers.MISSING_IN_PARTS)
+    return ""
 
 
 def _explained(

@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from skdp import (
     DPPCA,
+    DPLinearRegression,
     DPLogisticRegression,
     DPPipeline,
     DPStandardScaler,
@@ -131,9 +132,8 @@ def test_a_missing_text_that_no_step_takes_is_refused_first(kind, tmp_path, ledg
     table.loc[500, "note"] = None
     table.to_parquet(tmp_path / "200.parquet", row_group_size=200, index=False)
     rows = data_of(kind, 200, tmp_path, table)
-    with pytest.raises(
-        ValueError, match=r"Step .columns. raises .* refuses gaps, fill town, note before"
-    ):
+    text = "^Step 'columns__note' refuses its rows. Column note holds texts and gaps. Fill gaps in"
+    with pytest.raises(ValueError, match=text):
         pipeline("words", ledger=ledger).fit(*rows)
     assert ledger.entries() == []
     filled = SimpleImputer(strategy="constant", fill_value="")
@@ -150,6 +150,35 @@ def test_a_private_score_takes_the_labels_of_rows_in_parts(paths):
     scores = [private_score(model, *one, epsilon=math.inf) for one in [(rows,), (rows, rows.y)]]
     assert scores[0].value == scores[1].value == pytest.approx(model.score(rows))
     assert scores[0].privacy_spent.unit == "record"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "dask"])
+@pytest.mark.parametrize("has_texts", [False, True])
+def test_gaps_in_parts_are_refused_with_their_columns(kind, has_texts, tmp_path, ledger):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 3)), columns=["a", "b", "c"])
+    frame = frame.assign(town=["Riga", "Turku"] * 150, y=frame["a"])
+    frame.loc[250, "b"] = np.nan
+    frame.to_parquet(path := tmp_path / "rows.parquet", row_group_size=100)
+    names = ["a", "b", "c", "town"][: 3 + has_texts]
+    encoder = OneHotEncoder(
+        categories=[["Riga", "Turku"]], sparse_output=False, handle_unknown="ignore"
+    )
+    parts = [("s", DPStandardScaler(), ["a", "b"]), ("t", encoder, ["town"])][: 1 + has_texts]
+    columns = ColumnTransformer(parts, remainder="passthrough")
+    given = [RowBlocks.from_parquet(path, names, y="y")]
+    if kind == "dask":
+        table = pytest.importorskip("dask.dataframe").read_parquet(path, split_row_groups=True)
+        given = [table[names], table["y"]]
+    model = make_dp_pipeline(columns, DPLinearRegression(), ledger=ledger)
+    text = (
+        "^Step 'columntransformer__s' refuses its rows. Column b holds NaN. Fill missing values by "
+        r"a constant, .* or in the file or loader of each part; or privately, by missing='mean'"
+    )
+    with pytest.raises(ValueError, match=text):
+        model.fit(*given)
+    assert ledger.entries() == []
+    columns.set_params(s__missing="mean")
+    model.fit(*given)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "dask"])
