@@ -249,9 +249,9 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         Parameters
         ----------
         n_samples : int or tuple of int
-            Number of rows or records of the X that will be fitted; or its shape, alone.
+            Number of rows or records of the X that will be fitted; or the shape of X, alone.
         n_features : int or None, default=None
-            Number of its features; ``None`` if `n_samples` or `like` has it.
+            Number of features of X; ``None`` if `n_samples` or `like` tells it.
         like : object or None, default=None
             An X of any length that `fit` would take. Its dtype, its shape after the first axis and
             whether it is sparse are read, but no value. ``None`` stands for a dense 2-D array.
@@ -474,7 +474,7 @@ class PlannedEstimator(PrivateEstimator):
         n_samples : int
             Number of rows of the X that will be fitted.
         n_features : int
-            Number of its features.
+            Number of features of X.
 
         Returns
         -------
@@ -596,8 +596,8 @@ def restored_on_error(
     effective_n_jobs(getattr(estimator, "n_jobs", None))
     # With a seed, the fit uses one thread of BLAS: other numbers of threads may round differently.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # After an error, too, scikit-learn's `_fit_context` needs the attributes that
-    # `_init_callback_context` sets: the attributes to restore are copied after it.
+    # Even after an error, scikit-learn's `_fit_context` needs the attributes that
+    # `_init_callback_context` sets: the attributes to restore are copied after that call.
     progress = None
     if "_skl_callbacks" in vars(estimator):
         progress = Progress(estimator, estimator._init_callback_context(max_subtasks=None))

@@ -136,7 +136,7 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
     """Check parameters as plain values, such as an int in place of a numpy.int64."""
     values = dict(zip(given, map(as_python, given.values()), strict=True))
     if values.get("ledger") is LEFT_OUT:
-        # A pickle has a placeholder instead of its ledger: a fit that charges it raises an error.
+        # A pickle has a placeholder instead of a ledger: charging the placeholder raises an error.
         del values["ledger"]
     for name, value in values.items():
         flaw = ""
@@ -148,7 +148,8 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
         if isinstance(value, bool) and Interval in map(type, constraints[name]):
             flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
-            # Raised outside the handler: Python would attach scikit-learn's error with its value.
+            # Raised outside the handler, as Python would attach scikit-learn's error, which shows
+            # the value.
             cure = INSTEAD.get(f"{name} {type(value).__name__}", "")
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead. {cure}".rstrip())
 
@@ -186,7 +187,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
     random_state: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the parameters as given. While it is printed, a seed and a ledger are hidden.
+        """Get the parameters as given. A printed estimator hides its seed and its ledger.
 
         Parameters
         ----------
@@ -196,8 +197,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         Returns
         -------
         dict
-            Parameter names mapped to their values. An integer `random_state` makes them as secret
-            as that seed: whoever has it can remove the noise.
+            Parameter names mapped to their values. If `random_state` is an integer, keep them
+            secret: whoever has this seed can remove the noise.
         """
         parameters: dict[str, Any] = super().get_params(deep)
         given = [name for name in _HIDDEN_PARAMETERS if name in parameters]
@@ -336,13 +337,13 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
         X = containers.checked_container(X)
         try:
             # scikit-learn finds infinity by a sum of all entries, which may overflow without need
-            # for a warning. Entries are checked even if its configuration has `assume_finite`.
+            # for a warning. Entries are checked even if scikit-learn is set to `assume_finite`.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
             allow_nan = kwargs.get("ensure_all_finite") == "allow-nan"
             redacted = _redacted(error, X, allow_nan=allow_nan)
-        # Raised outside the handler: Python would attach the error with its values.
+        # Raised outside the handler, as Python would attach the first error, which shows values.
         raise redacted
 
     return _check
@@ -455,9 +456,9 @@ def refuse_stream(X: Any, estimator_name: str) -> None:
 def check_names(
     X: Any, y: Any, users: Any, is_feature: Callable[..., bool] = lambda name, **_: True
 ) -> None:
-    """Refuse ids, and warn of a y, with the name of a feature; refuse ids in another order.
+    """Refuse ids in another order or with the name of a feature; warn of a y with such a name.
 
-    `is_feature` tells whether a fit takes a column of X and, with `needs_y=True`, takes y.
+    `is_feature` tells whether a fit uses a column of X and, with `needs_y=True`, also uses y.
     """
     containers.refuse_other_order(X, users=users)
     keyword = "" if type(X).__module__.startswith("polars.") else "columns="
@@ -610,7 +611,7 @@ def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
 
 
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Return rows in parts that hold the targets, and None, for a collection of dask and targets.
+    """Turn a collection of dask and its targets into rows in parts with targets, and y=None.
 
     Other rows and their targets are returned unchanged; targets in another order are refused.
     """

@@ -157,9 +157,9 @@ def _bernoulli_pairs(
 # ------------------------------
 # Interactions of users and items.
 
-# Standard deviation of the logarithm of a user's activity, and concentration of the Dirichlet law
-# of tastes. With these numbers a table has the singular value and the coherence that the docstring
-# of `make_interactions` states.
+# The logarithm of a user's activity has the standard deviation `_ACTIVITY_SPREAD`. The Dirichlet
+# law of tastes has the concentration `_TASTE_CONCENTRATION`. With these numbers a table has the
+# singular value and the coherence that the docstring of `make_interactions` states.
 _ACTIVITY_SPREAD = 0.5  # not tuned
 _TASTE_CONCENTRATION = 0.5  # not tuned
 _MOST_ROUNDS = 20  # not tuned
@@ -241,8 +241,8 @@ def make_interactions(
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
     # For each taste, the cumulative distribution of its items.
     tables = np.cumsum(items, axis=1)
-    # The fraction of all interactions that each user makes by each taste. It grows with the sum of
-    # a taste's items, so that items keep their popularity.
+    # The fraction of all interactions that each user makes by each taste. The fraction grows with
+    # the sum of a taste's items, so that items keep their popularity.
     rates = activities * users * tables[:, -1]
     rates, tables = rates / rates.sum(), tables / tables[:, -1:]
     cells = _distinct_cells(rates, tables, n_interactions, random)
@@ -380,8 +380,8 @@ def make_low_rank(
         Coherence C of every singular vector, between 1 and the smaller of `n_samples` and
         `n_features`. A vector with n entries then has about n / C entries of the same size, with
         random signs, and zeros elsewhere. If k n / C <= n, no two vectors have nonzero entries in
-        the same place. Otherwise some have them in the same places, and are orthogonal by their
-        signs. None takes uniformly random vectors, of coherence about 2 ln n.
+        the same place. Otherwise some vectors share the places of their nonzero entries, and are
+        orthogonal by their signs. None takes uniformly random vectors, of coherence about 2 ln n.
     symmetric : bool, default=False
         Whether X is symmetric, which requires as many rows as columns.
     random_state : int, RandomState instance or None, default=None
@@ -392,8 +392,8 @@ def make_low_rank(
     X : ndarray of shape (n_samples, n_features)
         The matrix.
     left : ndarray of shape (n_samples, k)
-        Left singular vectors. If `symmetric`, those of negative eigenvalues are the negative right
-        singular vectors.
+        Left singular vectors. If `symmetric`, the left singular vector of a negative eigenvalue is
+        the negative right singular vector.
     components : ndarray of shape (k, n_features)
         Right singular vectors.
 
@@ -409,7 +409,7 @@ def make_low_rank(
 
     Notes
     -----
-    Let m be the number of nonzero entries of a vector. If s vectors have them in the same places, m
+    Let m be the number of nonzero entries of a vector. If s vectors share their nonzero places, m
     must be a multiple of the smallest power of two that is at least s: then there are s orthogonal
     sign patterns. Among all m that allow k vectors, n / m is chosen nearest to C. With C=1 and k=3,
     for instance, all entries have the same size if n is a multiple of 4; otherwise one to three
@@ -518,7 +518,8 @@ def make_trace_regression(
         Distribution of the :math:`X_i`, see Notes.
     column_correlation : float, default=0.0
         Correlation, between -1 and 1, of neighboring entries in a row of a Gaussian :math:`X_i`.
-        Entries k columns apart have its k-th power as their correlation. Other designs take only 0.
+        Entries k columns apart have the correlation ``column_correlation ** k``. Other designs take
+        only 0.
     noise : float, default=0.5
         Standard deviation of the noise.
     random_state : int, RandomState instance or None, default=None
@@ -541,9 +542,9 @@ def make_trace_regression(
 
     Notes
     -----
-    The entries of :math:`X_i` have mean square 1 in every design, and those of different places
-    have mean product 0 if `column_correlation` is 0. Then :math:`\langle X_i, M\rangle` has mean
-    square :math:`\lVert M\rVert_F^2`.
+    The entries of :math:`X_i` have mean square 1 in every design, and two entries at different
+    places have mean product 0 if `column_correlation` is 0. Then :math:`\langle X_i, M\rangle` has
+    mean square :math:`\lVert M\rVert_F^2`.
 
     - "gaussian": all entries are standard normal.
     - "completion": a uniformly random entry is :math:`\sqrt{d_1 d_2}`, the others are zero. So a

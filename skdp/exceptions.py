@@ -153,8 +153,8 @@ _NUMBERS_OF_TEXTS = (
 )
 _SECONDS = "pandas.to_timedelta(X['name']).dt.total_seconds()"
 _PERIODS = "; periods first need .dt.to_timestamp()"
-#: Advice to the user, by what a column contains instead of finite numbers. 'name' is for a column,
-#: and ['names'] for all such columns; the dots stay if these are several.
+#: Advice to the user, by what a column contains instead of finite numbers. 'name' stands for one
+#: such column, and ['names'] for all of them; the dots stay if there are several.
 OF_COLUMNS = {
     "infinity": "Clip it to a public interval, as numpy.clip(X, -1e6, 1e6) does; where a step "
     "takes logarithms, clip X above 0, as numpy.clip(X, 0.01, None) does.",

@@ -212,7 +212,7 @@ def supported_unit(
             "object of skdp.units, such as Entry(bounds=(1, 5)) for ratings or Interaction()."
         )
     unit, kinds = given.resolve(adjacency, epsilon), [*kinds]
-    # Subclasses are refused: an edge, of a subclass of ResolvedEntry, is no entry.
+    # Subclasses are refused: ResolvedEdge is a subclass of ResolvedEntry, but an edge is no entry.
     if type(unit) in kinds:
         return cast(T, unit)
     names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
@@ -471,9 +471,9 @@ class ResolvedSparseRow(ResolvedEntry):
 class SparseRow(Unit):  # numpydoc ignore=PR02
     """One row of X, cut to its largest entries: a person with few items, say.
 
-    It protects as much as ``privacy_unit="row"``, and the record says "row". The noise follows the
-    row norms of released bases, as with :class:`Entry`. In most cases ``"row"`` with a `row_norm`
-    is better.
+    This unit protects as much as ``privacy_unit="row"``, and the record says "row". The noise
+    depends on the row norms of released bases, as with :class:`Entry`. In most cases ``"row"`` with
+    a `row_norm` is better.
 
     Parameters
     ----------
@@ -488,7 +488,7 @@ class SparseRow(Unit):  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Unit: one row. Adjacency: with "replace" it becomes any other row, with
+    **Privacy.** Unit: one row. Adjacency: with "replace" the row becomes any other row, with
     "zero_out" a row of zeros. The bounds and the number of entries are enforced by clipping.
     Assumed public: the shape of X.
 
@@ -540,14 +540,14 @@ class ResolvedInteraction(MatrixUnit):
         return clipping.binarize(block)
 
     def normalize(self, X: Any) -> Any:
-        """Return the 0/1 table with its rows divided by the square roots of their sums."""
+        """Return the 0/1 table, each row divided by the root of its sum or of a larger floor."""
         table = clipping.binarize(X)
         sums = np.asarray(table.sum(axis=1)).ravel()
         weights = (1 / np.sqrt(np.maximum(sums, self.degree_floor))).astype(X.dtype)
         return table.multiply(weights[:, None]).tocsr() if issparse(X) else table * weights[:, None]
 
     def weighted(self, rows: Rows) -> Rows:
-        """Divide the rows by the square roots of their sums, which are their norms."""
+        """Divide each row by its norm, the root of its sum, or by the root of a larger floor."""
         return rows.clipped(1.0, lambda norms: 1 / np.maximum(norms, np.sqrt(self.degree_floor)))
 
     def product(self, norms: np.ndarray, *, is_laplace: bool = False) -> float:
@@ -714,7 +714,7 @@ class SpectralChange(Unit):  # numpydoc ignore=PR02
 class FrobeniusChange(Unit):  # numpydoc ignore=PR02
     r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
 
-    Nothing enforces the promise: ``privacy_spent_.enforced`` is False. It covers every change of X,
+    Nothing enforces the promise: ``privacy_spent_.enforced`` is False. The unit is any change of X,
     in some entries, one row or many rows, whose squared differences sum to at most
     ``sensitivity ** 2``. Changes of rank one would need the same noise, and have no unit of their
     own.
@@ -792,7 +792,7 @@ class ResolvedUpdate(ResolvedUnit):
 
     @property
     def step(self) -> float:
-        """Largest change of the matrix: one cell changes by it, or two cells by half of it each."""
+        """Largest change of a cell; if two cells change, each changes by at most half of this."""
         return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
 
 

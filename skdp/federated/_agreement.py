@@ -165,7 +165,8 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
 def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
     """Check the rows of one party against the agreement, and return a view of them.
 
-    `number` is that of an owner; None for the coordinator, which has a null record instead of rows.
+    `number` is the number of an owner; the coordinator, which has a null record instead of rows,
+    passes None.
     """
     names = agreement.names
     refuse_other_columns(names and as_feature_names(checks.feature_names(X)), names)
@@ -274,7 +275,7 @@ def run_fit(
     shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
     n_own, weight = n_rows if agreement.is_unit_owner else 1, None
     if shares.sizes and not agreement.is_unit_owner:
-        # A mean over owners weights them by their numbers of rows, as these are public.
+        # A mean over owners weights each owner by its number of rows, which is public.
         weight = n_rows / shares.n_units
 
     def _open(plan: Plan, charge: Any) -> PrivacyBudget:

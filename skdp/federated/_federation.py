@@ -53,8 +53,8 @@ Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
 class Coordinator:
     """Leads a federated fit: asks all owners for counts, sums the counts, and gets the model.
 
-    The coordinator runs the same fit as every owner, without rows. If sums are masked, it sees only
-    the sums over all owners, which the fit releases.
+    The coordinator runs the same fit as every owner, without rows. If sums are masked, the
+    coordinator sees only the sums over all owners, which the fit releases.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class _Exchanges:
     ) -> dict[int, Message]:
         """Send a question to all owners who are not absent; return their answers.
 
-        All answers must be of the kind `expected`, by default that of the question.
+        All answers must be of the kind `expected`, by default the kind of the question.
         """
         n_owners = self._agreement.n_owners
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
@@ -365,7 +365,7 @@ class Federation:
     Every party runs the same fit on its own rows. Where the fit releases a noisy sum, each owner
     sends its part of the sum with a share of the noise, and all continue with the sum of all parts.
     So the model is the same as after a fit to all rows together, with slightly more noise: the
-    standard deviation is sqrt(s / H) times that of the plan, for s owners and H honest shares.
+    noise std is sqrt(s / H) times that in the plan, for s owners, H of whom count as honest.
 
     Parameters
     ----------
@@ -393,8 +393,8 @@ class Federation:
         trusted, and each part has the full noise, which is the local model.
     colluding : int, default=1
         Up to this many owners may share all they know with each other and the server. H is ``owners
-        - colluding - dropouts``, or 1 if `aggregator` is ``"none"``. With 1 owners are protected
-        from each other, with 0 only from outsiders.
+        - colluding - dropouts``, or 1 if `aggregator` is ``"none"``. If `colluding` is 1, owners
+        are protected from each other; if 0, only from outsiders.
     dropouts : int, default=0
         Up to this many owners may leave between two answers; the fit continues without them, and
         scales up the sums of the rows that are left. The record of the model lists absent owners.
@@ -413,7 +413,7 @@ class Federation:
     plan : Plan
         All releases, known before any data are seen.
     noise_factor : float
-        sqrt(s / H), the ratio of the noise std of sums to that of the plan.
+        sqrt(s / H), the noise std of sums divided by the noise std in the plan.
 
     Raises
     ------

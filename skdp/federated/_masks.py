@@ -35,7 +35,7 @@ _CTR = modes.CTR(bytes(_BLOCK))
 
 
 def digest(*parts: bytes) -> bytes:
-    """Hash parts with SHA-256, each with its length: other parts with the same bytes differ."""
+    """Hash parts with SHA-256, each with its length: other parts of the same bytes differ."""
     return hashlib.sha256(b"".join(_LENGTH.pack(len(part)) + part for part in parts)).digest()
 
 
@@ -149,8 +149,8 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 # ------------------------------
 # The history of a fit: all that a party has received so far.
 
-# The digest of a release has the standard deviation of its noise, which is 16 to 32 steps of the
-# lattice, rounded to a step over this number.
+# The digest of a release includes the standard deviation of its noise, 16 to 32 steps of the
+# lattice. It is rounded to 1/1024 of a step, as processors may compute different last digits.
 _PARTS_OF_STEP = 1024  # not tuned
 
 

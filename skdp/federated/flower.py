@@ -20,7 +20,7 @@ from skdp.federated._owner import Owner
 
 __all__ = ["client_app", "server_app"]
 
-# The name of the one record of a message, and the names of its fields.
+# A message of Flower has one record, named `_RECORD`; the other names are the fields of the record.
 _RECORD, _QUESTION, _ANSWER, _OWNER, _REFUSAL = "skdp", "question", "answer", "owner", "refusal"
 # Seconds between two searches for connected nodes.
 _PAUSE = 2.0  # not tuned

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import fcntl
 
-# Seconds to wait for a file that another program has locked, and between two attempts to lock it.
+# If another program has locked a file, wait for `_TIMEOUT` seconds in all, and for `_PAUSE` seconds
+# between two attempts to lock the file.
 _TIMEOUT = 60.0  # not tuned
 _PAUSE = 1e-3  # not tuned
 # A forked process must not inherit an open SQLite connection. So every operation holds this lock,
@@ -51,7 +52,7 @@ class UnsafeFileError(ValueError):
 def connected(
     path: str | Path, failed: Callable[[Exception], Exception], *, writes: bool = True
 ) -> Iterator[sqlite3.Connection]:
-    """Open an existing file for one operation; if it fails, raise what `failed` returns."""
+    """Open an existing file for one operation; turn errors of the file into those of `failed`."""
     # `writes` says whether the operation may change the file. The import is here, as most fits use
     # no SQLite file.
     import sqlite3
@@ -71,8 +72,8 @@ def connected(
                     yield database
                     check_place(path, place_of(file))
                 finally:
-                    # This undoes uncommitted changes. As `close` is a function in C, no interrupt
-                    # can come between it and the end of the lock.
+                    # Closing undoes uncommitted changes. As `close` is a function in C, no
+                    # interrupt can come between it and the end of the lock.
                     database.close()
         except (BudgetError, FederationError, LedgerError):
             raise
@@ -117,7 +118,7 @@ def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
     moved, SQLite finds no journal, and uses a half-written file; and the journal could undo changes
     of a later file with the old name. The second name, a hard link, stays in the old folder. So the
     moved file is refused, as it has two names, and so is a later file with the old name. The second
-    name is on disk as soon as the journal is, as SQLite syncs the folder of both.
+    name is on disk as soon as the journal is, as SQLite syncs the folder that contains both.
     """
     written, journal = path + _WRITTEN, path + "-journal"
     has_second_name = place_of(written) == place_of(file)
@@ -190,8 +191,8 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
 # ------------------------------
 # Checkpoints: encrypted data that can be read only once.
 
-# Names of the tables: one with a single row, and one with a row per part of the data. The number 1
-# is the version of the format.
+# Names of the tables: `_HEAD` has a single row, and `_PARTS` a row for each part of the data. The
+# number 1 is the version of the format.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
 _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",
@@ -267,7 +268,8 @@ def take_once(path: str | os.PathLike[str], kind: str, key: bytes) -> Any:
         if head["refused"]:
             raise ValueError(head["refused"])
         value = pickle.loads(_decrypted(database, head, key))
-        # If several processes reach this line, only one finds the mark, even without locks.
+        # If several processes reach this line, only one finds the file unmarked, even without
+        # locks.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
         with _marked(database, marks, _TAKEN):
             check_place(path, place)

@@ -74,7 +74,7 @@ class Limit:
         return _units(Fraction(delta_tail), Fraction(self.delta)) if delta_tail else 0
 
     def left(self, tails: int = 0) -> int:
-        """Return how many units are left beside `tails` of delta for further tails; -1 if none."""
+        """Return how many units are left for a fit that reserves `tails` of delta; -1 if none."""
         tails += self.tails
         if tails == 0:
             return WHOLE - self.spent
@@ -85,7 +85,8 @@ class Limit:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
         # A fit with this tail that spends the whole limit costs `mu`, rounded up to units. Without
-        # this margin it would be refused. `mu` was rounded down by twice the margin.
+        # a margin this fit would be refused. The margin is safe: `mu` was rounded down by twice as
+        # much.
         mu *= 1 + _LESS_SAFETY
         whole = min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
         return whole - self.spent
@@ -135,7 +136,7 @@ def _units(part: Fraction, whole: Fraction) -> int:
 _APPLICATION_ID, _VERSION = 0x736B6470, 2  # not tuned
 #: Attributes of the record of a fit that are stored as floats.
 NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
-# Columns of the tables `ledger` and `charge`, in order; both tables have a column `id` before them.
+# Columns of the tables `ledger` and `charge`, in order; both tables begin with a column `id`.
 _HEAD: dict[str, Any] = {
     **dict.fromkeys(("uuid", "dataset", "units", "adjacency"), str),
     **dict.fromkeys(("epsilon", "delta", "mu"), float),

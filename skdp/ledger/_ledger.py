@@ -125,7 +125,7 @@ def _shown(text: str) -> str:
 class PrivacyLedger:
     """A file that limits the total cost of all fits on one dataset.
 
-    Every estimator takes it as `ledger`. A fit charges its whole cost once, on disk, before its
+    Every estimator takes one as `ledger`. A fit charges its whole cost once, on disk, before its
     first release. If the cost exceeds the rest of the limit, the fit raises `BudgetError`, and
     nothing is released or charged. Clones, pickles, threads, processes and later sessions all use
     the same file.
@@ -224,7 +224,7 @@ class PrivacyLedger:
         ValueError
             If an argument is out of range.
         LedgerError
-            If there is a file at `path`, its folder does not exist, or it cannot be written.
+            If a file exists at `path`, the folder does not exist, or the file cannot be written.
         OSError
             If the system permits no new file in the folder.
         """
@@ -270,7 +270,7 @@ class PrivacyLedger:
     def _charge(
         self, spent: Any, what: str, note: str | None = None, fit: str | None = None
     ) -> None:
-        """Charge a fit; skip a federated fit, with the id `fit`, that is charged and not answered.
+        """Charge a fit; charge a federated fit, whose id is `fit`, again only if it was answered.
 
         An owner that crashes after its charge, but before it sends its first counts, begins again
         with the same id, and pays once. After an owner has sent counts, the fit is marked as
@@ -356,7 +356,7 @@ class PrivacyLedger:
         epsilon : float
             Epsilon at the delta of the ledger, rounded up.
         share : float
-            Fraction of the limit.
+            Fraction of the limit that is spent.
 
         Raises
         ------
@@ -443,5 +443,5 @@ class PrivacyLedger:
 
 
 def _now() -> str:
-    # Times are for people only: ids, and not times, have the order of the charges.
+    # Times are for people only: the order of the charges is the order of their ids.
     return datetime.now(UTC).isoformat()

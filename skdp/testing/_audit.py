@@ -233,15 +233,15 @@ def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
     """Return the pair of error rates, among those within confidence bounds, with the smallest mu.
 
     Each rate has an upper bound by Clopper and Pearson, with a quarter of the risk, and the mean of
-    both rates has one with half of the risk. If the mean is below 1/2, its bound holds for unequal
-    rates, too: few errors in total are never likelier than with two equal rates (Hoeffding 1956,
+    both rates has such a bound with half of the risk. If the mean is below 1/2, its bound holds for
+    unequal rates, too: few errors in total are likeliest with two equal rates (Hoeffding 1956,
     "On the distribution of the number of successes in independent trials"). Above 1/2, the rates
     imply no mu.
     """
     wrong, miss = np.asarray(errors), (1 - confidence) / 4
     largest_first, largest_second = _upper_bound(wrong, n_fits, miss)
     mean = _upper_bound(wrong.sum(axis=0), 2 * n_fits, 2 * miss)
-    # Equal rates prove least; if bounds exclude them, the rates that are most nearly equal.
+    # Equal rates imply the smallest mu; if bounds exclude equal rates, the most nearly equal do.
     first = np.minimum(largest_first, np.maximum(mean, 2 * mean - largest_second))
     return np.array([first, np.minimum(largest_second, 2 * mean - first)])
 
@@ -318,7 +318,8 @@ def lower_bound_of_epsilon(
 # datasets. The fits that train it are split into `_N_FOLDS` folds.
 _MOST, _N_FOLDS = 500, 5  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # penalties of ridge regressions; not studied
-# Quantiles of scores as thresholds: few, so that none is best by chance; far tails for epsilon.
+# Quantiles of scores that serve as thresholds: few, so that none is best by chance, and some in the
+# far tails, which bound epsilon best.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
 # Confidence of the bounds by which scores and threshold are chosen: if it were low, a choice
 # that has few errors by chance could win.
@@ -456,7 +457,7 @@ def audit(
     confidence : float, default=0.95
         Probability with which each of both bounds holds.
     random_state : int, default=None
-        Seed of the seeds.
+        Seed from which the seeds of the fits are drawn.
 
     Returns
     -------

@@ -224,7 +224,8 @@ class Subject:
             return Group(datasets)
         if place == 0:
             return Group(datasets, origin=self.data, make_null=self.case.null)
-        # Each dataset is a neighbor of one in which the unit is null: two steps lie between them.
+        # Each dataset is a neighbor of the one with a null unit, so two datasets are two steps
+        # apart.
         return Group(datasets, distance=2.0)
 
     def changed(self, change: Callable[[Any], Any]) -> Arguments:

@@ -34,8 +34,8 @@ from skdp.testing._case import PrivacyCase, Subject, climb
 
 #: Factor by which rounding may make a movement exceed its sensitivity.
 ROUNDING = 1 + 1e-12  # not tuned
-# Number of attacks. The weakest kind of attack finds a mistake with probability .4; so many attacks
-# all miss it with probability .00001.
+# Number of attacks. The weakest kind of attack finds a mistake with probability .4, so that all 24
+# attacks miss the mistake with a probability below .00001.
 _N_ATTACKS = 24  # not tuned
 _N_STEPS = 30  # of a search by random steps; not studied
 #: A seed that is easy to find in a pickle.
@@ -385,7 +385,7 @@ def _refusal(estimator: Any, data: Any) -> str:
     refused = TestCase().assertRaises(ValueError)  # noqa: PT027, as pytest may be missing
     with patch.object(PrivacyBudget, "_begin", side_effect=opened), refused as caught:
         estimator.fit(*data)
-    # An error that is raised while another one is handled would refer to the other one.
+    # An error that is raised while another error is handled refers to it, and to its values.
     assert caught.exception.__context__ is None, "the error holds another one"
     return str(caught.exception)
 

@@ -68,7 +68,7 @@ def find_repeated_noise(
     n_fits : int, default=40
         Number of seeds with which both datasets are fitted, at least 20.
     random_state : int, default=None
-        Seed of the seeds.
+        Seed from which the seeds of the fits are drawn.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def find_low_bits(
     n_fits : int, default=300
         Number of fits to each dataset, at least 20.
     random_state : int, default=None
-        Seed of the seeds.
+        Seed from which the seeds of the fits are drawn.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def find_data_dependent_attributes(
         Two datasets that differ in one unit, in the form that `fit` takes. If a dataset, or the
         first entry of a tuple, is a table, attributes are compared with statistics of the table.
     random_state : int, default=None
-        Seed of the seeds.
+        Seed from which the seeds of the fits are drawn.
 
     Returns
     -------

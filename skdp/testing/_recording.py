@@ -55,7 +55,7 @@ class RecordingBudget(PrivacyBudget):
         return self.released[-1].copy()
 
     def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
-        """Return the released value; `place` has its number and, of prefix sums, the epoch."""
+        """Return the released value; `place` is its number and, for prefix sums, the epoch."""
         if self.script is not None:
             return np.asarray(self.script[place[0]][place[1:]])
         released = super()._publish(release, value)
