@@ -272,7 +272,7 @@ class ResolvedEntry(MatrixUnit):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Smallest and largest entry in any dataset; 0 is between them if entries may become 0."""
+        """Smallest and largest entry in any dataset; they include 0 if entries may become 0."""
         if self.keep_zeros or self.adjacency == "zero_out":
             return min(self.lower, 0.0), max(self.upper, 0.0)
         return self.lower, self.upper

@@ -180,8 +180,8 @@ class MessageKind(NamedTuple):
     """What a message of one kind must have."""
 
     fields: Mapping[str, Check]
-    types: Mapping[str, np.dtype] = _SUMS  # of the array, if there is one
-    # Returns whether there is an array, given the fields.
+    types: Mapping[str, np.dtype] = _SUMS  # types that the array may have
+    # Tells from the fields whether the message has an array.
     has_array: Callable[[dict[str, Any]], bool] = lambda fields: False
 
 

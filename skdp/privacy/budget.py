@@ -280,7 +280,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self.warnings: list[str] = []
         #: For each search by name, the noisy number of units up to each grid point that it counted.
         self.search_counts: dict[str, dict[float, float]] = {}
-        #: For each search by name, the number of units of which it sought a quantile.
+        #: For each search by name, the number of units among which it sought a quantile.
         self.n_sought: dict[str, float] = {}
 
     @property

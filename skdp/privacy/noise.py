@@ -206,7 +206,7 @@ def joint_entries(mechanism: str, shape: tuple[int, ...]) -> int:
 
 
 def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Return the number of entries; of a symmetric matrix, of those on and above the diagonal."""
+    """Return the number of entries; a symmetric matrix counts those on and above the diagonal."""
     if mechanism == "symmetric_gaussian":
         return shape[0] * (shape[0] + 1) // 2
     return math.prod(shape)

@@ -7,8 +7,8 @@ norm, for matrices the Frobenius norm. The adjacency is
 - ``"zero_out"``: one unit becomes null and contributes nothing to any sum or count, n stays.
 
 If rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). A computed sum may be off
-by `rounding` times the largest contribution of a row, so that twice this error is added to the
-supremum, once for each neighbor [1]_. :class:`skdp.data.rows.Rows` reports `rounding` with the sum.
+by `rounding` times the largest contribution of a row. Both neighbors have this error, so that twice
+the error is added to the supremum [1]_. :class:`skdp.data.rows.Rows` returns `rounding` with a sum.
 
 For the units of :mod:`skdp.units`, the statistic is a product of a matrix A and public bases, and
 a neighbor has A + C in place of A. `norms` are the Euclidean norms of the rows of a basis, and
