@@ -152,7 +152,7 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
         # An intercept adds a column.
         kinds += [(is_sparse, size + 1), (False, size), (False, size + 1)]
         if is_sparse:
-            # Long sparse vectors become outer products with a number.
+            # A trace regression stores long sparse rows as rank-one matrices with one column.
             kinds.append((False, 1))
     depths = (largest_depth(most_rows, size + 1, is_sparse=s, width=w) for s, w in kinds)
     return max(depths) + _MORE_DEPTH

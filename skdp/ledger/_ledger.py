@@ -125,7 +125,7 @@ def _shown(text: str) -> str:
 class PrivacyLedger:
     """A file that limits the total cost of all fits on one dataset.
 
-    Every estimator takes one as `ledger`. A fit charges its whole cost once, on disk, before its
+    Estimators have a parameter `ledger`. A fit charges its whole cost once, on disk, before its
     first release. If the cost exceeds the rest of the limit, the fit raises `BudgetError`, and
     nothing is released or charged. Clones, pickles, threads, processes and later sessions all use
     the same file.

@@ -103,7 +103,7 @@ def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -
     r"""Sensitivity of :math:`\sum_i (z_i z_i^T, \|x_i\|^2 - \|z_i\|^2)`, :math:`z_i = V^T x_i`.
 
     `c^2` for zero_out: :math:`\|z\|^4 + (\|x\|^2 - \|z\|^2)^2 \le \|x\|^4` because
-    :math:`\|z\| \le \|x\|`; the second coordinate adds no noise. `sqrt(2) c^2` for replace: the
+    :math:`\|z\| \le \|x\|`; so the second part needs no more noise. `sqrt(2) c^2` for replace: the
     contributions of two rows have an inner product that is not negative.
     """
     return second_moment(row_norm, adjacency, rounding)
