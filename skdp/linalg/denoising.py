@@ -12,8 +12,8 @@ from skdp.linalg.spectrum import gaussian_norm, noise_edge
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with several bases.
 
-# Number of weighted least-squares fits that average products; residuals of each give the weights of
-# the next one.
+# Number of weighted least-squares fits that average products. The residuals of a fit give the
+# weights of the next fit.
 _N_ROUNDS = 3  # not studied
 # Residuals exceed the noise if their variance is more than this many times the noise variance.
 _SLACK = 1.05  # not studied
@@ -131,8 +131,9 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 # ------------------------------
 # Rows of a noisy matrix, replaced by their posterior means.
 
-# The prior of rows is a mixture of normal distributions with scales on a grid: the number of
-# scales, and the smallest one. The largest one is that of four rows that have the whole signal.
+# The prior of rows is a mixture of normal distributions. Their variances are multiples of the
+# signal variance: `_N_SCALES` of them, from `_SMALLEST_SCALE` up to a quarter of the row count,
+# as if four rows had the whole signal, but at least up to 4.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
 # Number of rows, and of steps of expectation maximization, from which the weights of the mixture
@@ -172,7 +173,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     rows = values @ (whiten @ axes)
     scales = np.geomspace(_SMALLEST_SCALE, max(n_rows / 4, 4.0), _N_SCALES)
     variances = scales[:, None] * signal
-    # Densities of a row under N(0, 1 + variances), divided by the largest of them.
+    # Densities of a row under N(0, 1 + variances), divided by the row's largest density.
     log_likelihood = np.square(rows) @ (-0.5 / (1 + variances)).T
     log_likelihood -= 0.5 * np.log(1 + variances).sum(axis=1)
     log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
@@ -233,7 +234,8 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
         np.round(_PER_UNIT * values), return_inverse=True, return_counts=True
     )
     grid = np.linspace(0, _FARTHEST + 1, _PER_UNIT * (_FARTHEST + 1) + 1)
-    # Densities of noisy numbers for each mean, up to a factor of each number, which cancels.
+    # Densities of noisy numbers for each mean. A factor that depends on the number alone is left
+    # out, as it cancels in the posterior.
     likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
     prior = _mixture_weights(likelihood, counts, _N_STEPS_OF_MEANS)
     return np.asarray(((likelihood @ (prior * grid)) / (likelihood @ prior))[places])
@@ -251,7 +253,7 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
     Nadakuditi, 2012, :doi:`10.1016/j.jmva.2012.04.019`). If noise alone could give y, y becomes 0.
     """
     largest, squares, noise_squares = _scaled(values, noise_std, shape)
-    # The squared x is the larger root of a quadratic equation.
+    # The square of x is the larger root of the equation above, which is quadratic.
     excess = squares - noise_squares.sum()
     root = np.sqrt(np.maximum(np.square(excess) - 4 * noise_squares.prod(), 0.0))
     stands_out = values > gaussian_norm(shape, noise_std)
@@ -472,7 +474,7 @@ def check_visible(found: Regression) -> None:
     if not edges.any():
         return
     units = scale_products(edges)
-    # The least ratio of the variance of the columns to the largest of noise, over all directions.
+    # `least` is the least ratio, over all directions, of the variance of the columns to `edges`.
     of_columns, of_noise = found.moment[:-1, :-1] / units, edges / units
     least = eigh(of_columns, of_noise, eigvals_only=True, check_finite=False)[0]
     if least < _VISIBLE:

@@ -237,7 +237,7 @@ _NEAR_TARGET = 2.0  # benchmarks/search/halvings.md
 #: A search finds a quantile reliably if the number of units above it is at least this many times
 #: the noise std of a count. A search skips zeros if the number of other units is as large.
 COUNT_MARGIN = 4.0  # not studied
-# A point of the grid is ruled out as the result if its odds are below this fraction of the largest.
+# A point of the grid is ruled out as the result if its odds are below this part of the top odds.
 _RULED_OUT = 0.01  # not tuned
 # Fractions of all odds are reduced by this part: rounding of the sums of odds could otherwise move
 # a quantile to the next point.

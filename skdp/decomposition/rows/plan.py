@@ -182,7 +182,7 @@ _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # of the share from step to step. `_MANY_STEPS` is for a `_signal_to_noise` of at least
 # `_STRONG_SIGNAL`.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
-# Share of the search for a norm.
+# Share of the budget for the search for a clipping norm.
 _NORM_SHARE = 0.03  # not studied
 # The share of a mean that centers rows is `_CENTER_FACTOR` over `_signal_to_noise`, within limits.
 # Noise of the mean adds a direction to all rows, which matters more if the signal is weak.
@@ -205,8 +205,8 @@ N_LEVELS = 24  # not studied
 # Rows are clipped to a quantile of their norms, which grows with `_signal_to_noise`. For a mean
 # that centers rows the quantile is `_NORM_QUANTILE`.
 _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# For strong signals, rows are clipped to this quantile of their norms: 0.5 + `_QUANTILE_GROWTH` *
-# log(`_signal_to_noise` / `_SIGNAL_OF_MEDIAN`).
+# For strong signals, rows are clipped to this quantile of their norms: `_MEDIAN` +
+# `_QUANTILE_GROWTH` * log(`_signal_to_noise` / `_SIGNAL_OF_MEDIAN`), up to `_NORM_QUANTILE`.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
 # Once the quantile has reached `_NORM_QUANTILE`, 1 minus the quantile is inversely proportional to
 # this power of the signal.
@@ -285,7 +285,7 @@ def _quantile_of_signal(spec: RowsSpec) -> float:
     weak, strong = _WEAK_AND_STRONG
     signal = raised_signal = _signal_to_noise(spec)
     if spec.is_pca and (rank := rank_or_none(spec.n_components)):
-        # With few components the quantile is that of a larger signal.
+        # With few components the quantile is as high as for a larger signal; see `_FEW_COMPONENTS`.
         most = max(_FEW_COMPONENTS / max(rank - 1, 1), 1.0)
         raised_signal *= float(np.clip((signal / weak) ** 2, 1.0, most))
     growth = math.log(max(raised_signal, strong) / _SIGNAL_OF_MEDIAN)

@@ -159,8 +159,8 @@ def release_step(
 
 
 def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
-    """Count singular values that exceed the largest one that a matrix of noise alone would have."""
-    # Not by squares, which overflow.
+    """Count singular values above the largest singular value of a matrix of noise alone."""
+    # Singular values are compared without squares, which could overflow.
     edge = noise_std * np.sum(np.sqrt(noisy.shape))
     return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
