@@ -25,14 +25,14 @@ MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
 # Number of bins of a column. The edges of bins are equally spaced in arcsinh of `_FINE` times the
 # standardized number: bins are narrow near the center, and wide far from it.
 _N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
-# Further counts of a column: of numbers at the lower end, at the upper end, and 0.
+# Each column has three further counts: of entries at its lower end, at its upper end, and of 0.
 _ENDS_AND_ZERO = 3  # not tuned
 # Least scale of the bins of a column, relative to the width of its bounds.
 _LEAST_SCALE = 1e-9  # not tuned
 
 
 def are_whole(dtypes: Iterable[str]) -> np.ndarray:
-    """Return which columns have integers, by their dtypes."""
+    """Return which columns have integer or bool dtypes."""
     return np.array([np.dtype(one).kind in "biu" for one in dtypes])
 
 
@@ -56,8 +56,8 @@ def release_marginals(
 ) -> tuple[np.ndarray, float]:
     """Release counts of the columns that are not binary; return the quantiles of all columns.
 
-    The quantiles of a column are a piecewise linear function from levels to numbers, of which the
-    corners are returned. It is flat at a number that many rows have, and steep at a gap between
+    A piecewise linear function from levels to numbers has the quantiles of a column; its corners
+    are returned. The function is flat at a number that many rows have, and steep at a gap between
     numbers. Return also the standard deviation of the noise of a count, as a fraction of the rows.
     `released` are the attributes that follow from the moment.
     """
@@ -110,11 +110,12 @@ def _bins_of(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.n
 # ------------------------------
 # Quantiles from counts.
 
-# A released fraction of the rows stands out from noise if it exceeds `_SINGLE` standard deviations
-# of noise, at an end of the column or at 0, or `_VISIBLE` in a bin.
+# A released fraction of the rows stands out from noise if it exceeds `_VISIBLE` standard deviations
+# of noise in a bin, or `_SINGLE` at a single number: at an end of the column, or at 0.
 _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
 # A column counts as binary if the released fraction of its entries between both ends is at most
-# `_MISSING` standard deviations of noise, which must be below the fraction `_FEW`.
+# `_MISSING` standard deviations of noise. This limit must be below `_FEW`: with more noise, many
+# entries between the ends would be hidden.
 _MISSING, _FEW = 4.0, 0.2  # not studied
 
 
@@ -123,7 +124,7 @@ def _quantiles(
 ) -> np.ndarray:
     """Compute quantiles from noisy fractions of the rows: in the bins, at the ends, and at 0.
 
-    If noise hides all entries but those at the ends, return `ends`, the quantiles of such a column.
+    If noise hides all entries between the ends, return `ends`, the quantiles of a binary column.
     Fractions in bins are shrunk toward those of a normal distribution, by the fraction of their
     squared distance that is noise; `expected` has the levels of this distribution at the edges. A
     bin without a neighbor that stands out from noise gets at most the fraction of this
@@ -156,7 +157,7 @@ def _has_many(corners: np.ndarray) -> bool:
 def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray:
     """Return the corners of a quantile function, from fractions of rows at 0 and in the bins.
 
-    `parts` has the fraction at the lower end, those in the bins, and that at the upper end.
+    `parts` has the fraction at the lower end, then one for each bin, then one at the upper end.
     """
     numbers = np.array([edges[0], *edges, edges[-1]])
     levels = np.concatenate([[0.0], np.cumsum(parts)])
@@ -173,8 +174,9 @@ def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray
 # ------------------------------
 # Rows drawn from a Gaussian copula, and binary columns drawn with linear probabilities.
 
-# A warning says that drawn rows resemble the data little if noise exceeds these numbers: the root
-# mean square noise of correlations, and the noise of a count as a fraction of the rows.
+# A warning says that drawn rows resemble the data little if the root mean square noise of
+# correlations exceeds `_MOST_OF_PAIRS`, or if the noise of a count, as a fraction of the rows,
+# exceeds `_MOST_OF_COUNTS`.
 _MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
 # This fraction of the penalty of regressions is added to the variances of columns before rows are
 # drawn, which shrinks correlations a little. Linear models of drawn rows are then about as good as
@@ -185,14 +187,15 @@ _OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
 _LEAST_DRAWS = 10  # not studied
 # Grid of normal scores, on which the transform of a column is known.
 _SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
-# Correlations of normal scores: number of terms of a Hermite expansion, number of steps of a
-# bisection, and largest correlation.
+# A bisection of `_N_STEPS` steps finds correlations of normal scores, up to `_LARGEST`, from the
+# first `_N_TERMS` terms of a Hermite expansion.
 _N_TERMS, _N_STEPS, _LARGEST = 40, 16, 0.995  # not studied
-# Number of projections that find the nearest correlation matrix, and the least eigenvalue of it.
+# `_N_PROJECTIONS` projections find the nearest correlation matrix. Each projection raises
+# eigenvalues to `_LEAST_EIGENVALUE`.
 _N_PROJECTIONS, _LEAST_EIGENVALUE = 60, 1e-5  # not studied
 # Probabilities of binary columns are linear functions of other columns, clipped to [0, 1].
-# Clipping reduces correlations, for which `_N_CORRECTIONS` steps correct; `_PENALTY` is the penalty
-# of the linear regressions.
+# Clipping reduces correlations, which `_N_CORRECTIONS` steps restore. `_PENALTY` is the penalty of
+# the linear regressions.
 _N_CORRECTIONS = 30  # benchmarks/covariance/samples.md
 _PENALTY = 1e-3  # benchmarks/covariance/samples.md
 
@@ -259,7 +262,7 @@ def _transformed(levels: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray
 
 
 def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
-    r"""Find correlations of normal scores with which their transforms have given correlations.
+    r"""Find the correlations of normal scores whose transforms have the given correlations.
 
     `transforms` has, for each column, the transform of each of `_SCORES`. Let a and b be the
     Hermite coefficients of two transforms. If the scores have the correlation r, the transforms

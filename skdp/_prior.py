@@ -24,7 +24,7 @@ Values = tuple[Any, ...]
 
 
 class PriorParameter:
-    """A descriptor of `prior`: of a fitted model, it stores the arrays and names of columns.
+    """Descriptor of the parameter `prior`: stores arrays and column names of a fitted model.
 
     scikit-learn's `clone` would replace the model itself by an unfitted one. Models without the
     arrays, and other objects, are stored unchanged, and a fit refuses them.

@@ -22,30 +22,32 @@ from skdp.privacy.plan import left_of
 # ------------------------------
 # The plan: scales of columns, and the second moment of scaled rows.
 
-# Limits of the share for the scales of columns. The strength of a fit to n rows of d columns is
-# n mu / d. From the strength `WEAK` on, the share is the smaller limit. Below, it grows as one over
-# the root of the strength, up to the larger limit. Chosen on half of the sweep's tables.
+# Least and largest share of the budget for the scales of columns. The strength of a fit to n rows
+# of d columns is n mu / d, with mu from Gaussian differential privacy. From the strength `WEAK` on,
+# the share is the least one. Below `WEAK`, the share grows as one over the root of the strength, up
+# to the largest one. Chosen on half of the sweep's tables.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
 # Fraction of the share for scales that histograms of entries by size get. The fraction is large, as
 # a regression is worst if noise hides the size of its target.
 _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below the strength `WEAK`, rows of d columns are clipped to the root of d + 1, entries to `_ENTRY`
-# standard deviations, and a warning says that fits of single models are better. Above, there is
-# less noise, and less clipping is best: the clipping norm of rows grows with the fourth root of the
-# strength, and from `_CLEAR_FACTOR` times its least value on with the power 3/8. The clip level of
-# entries grows with the square of this norm, but does not exceed it. benchmarks/sweep/sweep.md.
+# standard deviations, and a warning says that fits of single models are better. Above `WEAK`
+# there is less noise, and less clipping is best: the clipping norm of rows grows with the fourth
+# root of the strength or, from `_CLEAR_FACTOR` times its least value on, with the power 3/8. The
+# clip level of entries grows with the square of the clipping norm of rows, but does not exceed this
+# norm. benchmarks/sweep/sweep.md.
 WEAK, _CLEAR_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 # With more than `_MANY` columns there is more noise, and the lengths of rows vary less. So clipping
-# is chosen as for a smaller strength, divided by the root of the number of columns over `_MANY`.
+# is chosen for a smaller strength: the strength divided by the root of d / `_MANY`.
 # benchmarks/covariance/covariance.md, "Rare targets, ...".
 _MANY = 10.0
-# If the strength reaches `WEAK` and `_PER_ROOT` times the root of d, two moments are released. A
-# rough one gets the fraction `_OF_ROUGH` of the share, and whitens the rows of the second one. The
-# noise of the second moment is then in proportion to the variance along each direction.
+# If the strength reaches `WEAK` and `_PER_ROOT` times the root of d, two moments are released. The
+# first, rough one gets the fraction `_OF_ROUGH` of the share. If it whitens the rows of the second
+# one, the noise of the second one is in proportion to the variance along each direction.
 _PER_ROOT, _OF_ROUGH = 15.0, 0.2  # benchmarks/covariance/covariance.md
-# Of two released moments, a rough one shows whether columns are nearly collinear: an eigenvalue is
-# below the noise, or below this fraction of the mean eigenvalue. Only then does it whiten the rows
-# of the second moment; otherwise both moments are averaged.
+# Columns are nearly collinear if an eigenvalue of the rough moment is below the noise, or below
+# this fraction of the mean eigenvalue. Only then does the rough moment whiten the rows of the
+# second moment; otherwise both moments are averaged.
 _COLLINEAR = 0.1  # benchmarks/covariance/covariance.md, "Nearly collinear columns"
 # If public bounds give the scales, this mean square of an entry is assumed for the clipping norm of
 # rows: that of entries distributed uniformly between the bounds.
@@ -94,7 +96,7 @@ def clip_of(spec: CovarianceSpec) -> tuple[float, float]:
     factor = max(1.0, strength**0.25, strength**0.375 / math.sqrt(_CLEAR_FACTOR))
     row_norm = factor * math.sqrt(spec.n_features + 1)
     # Entries are clipped, too: a single long entry would shorten its whole row, and models that are
-    # computed from the moment do not allow for this.
+    # computed from the moment do not allow for such shortening.
     return row_norm, min(_ENTRY * factor**2, row_norm)
 
 
@@ -116,8 +118,8 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
     def _moment(name: str, share: float) -> Release:
         return spec.cost.release(name, "symmetric_gaussian", share, change, known, shape=shape)
 
-    # A first, rough moment whitens rows, but not if they have gaps or a prior: both concern single
-    # columns, which whitening would mix.
+    # A first, rough moment may whiten rows. Fits with gaps or a prior have none, as both concern
+    # single columns, which whitening would mix; nor have fits with `scales`, which read sums once.
     is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
     is_strong = strength_of(spec) >= max(WEAK, _PER_ROOT * math.sqrt(spec.n_features))
     rough, rough_share = None, 0.0
@@ -235,7 +237,8 @@ def summed_moment(
     A `root` whitens rows before they are clipped.
     """
     (center, scale), (row_norm, entry) = units, clip_of(spec)
-    # The inverse of the transposed root: its columns are orthogonal, so that division inverts it.
+    # The inverse of the transposed root. The columns of the root are orthogonal, so that division
+    # by their squared norms inverts the root.
     whitening = None if root is None else root / np.square(root).sum(axis=0)
 
     def _joint_gram(_: slice, block: Any) -> np.ndarray:
@@ -264,25 +267,26 @@ def summed_moment(
 # ------------------------------
 # Covariances from the moment.
 
-# Mean weight of rows after clipping: its least value, its usual value, and the standard deviation
-# with which it varies from table to table.
+# The mean weight of rows after clipping is at least `_LEAST_WEIGHT`, usually `_USUAL`, and varies
+# with the standard deviation `_SPREAD` from table to table.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# `left_` is the ratio of two variances of a column: that of clipped rows, from the moment, and that
-# from its scale. `_NOISE_OF_SCALE` times the noise of the scale's variance is added to it, as
-# intervals of skewed targets would otherwise be too short. The ratio is at least `_LEAST_RATIO`.
+# `left_` is the variance of a column in the moment, which is that of clipped rows, divided by its
+# variance from the released scales. `_NOISE_OF_SCALE` times the noise of the divisor is added to
+# the divisor, as intervals of skewed targets would otherwise be too short. `left_` is at least
+# `_LEAST_RATIO`.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
-# Least eigenvalue of a scaled covariance, relative to the largest eigenvalue of its noise; smaller
-# eigenvalues are raised to it.
+# Eigenvalues of a scaled covariance are raised to at least this multiple of the largest eigenvalue
+# of the noise.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
-# Raised eigenvalues that noise hides are reduced to restore the trace, but not below this mean.
+# Raised eigenvalues that noise hides are reduced to restore the trace, until their mean is this.
 _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 # If noise hides the scale of a column, its covariances are kept only if its variance in the moment
 # exceeds this many standard deviations of noise.
 _LEAST_SEEN = 4.0  # not studied
 # The location of a column is unknown if its standard error exceeds this fraction of its scale.
 _MOST_NOISE = 0.25  # benchmarks/covariance/covariance.md, "Where a target lies"
-# A column has no known location if noise hides its variance, and if its location is farther from 0
-# than this many scales: such a scale is only the width of an interval.
+# Without public bounds, a column has no known location if noise hides its variance, and if its
+# location is farther from 0 than this many scales: such a scale is only the width of an interval.
 _FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
 # Standard deviation of a mean that is not released: nearly infinite, but with a finite square.
 _UNKNOWN = 1e150  # not tuned
@@ -327,15 +331,15 @@ def attributes_of(moment: Moment, spec: CovarianceSpec) -> tuple[dict[str, Any],
         covariance, noise, prior_weight = shrunk
     # The noise of the released fractions p adds to that of the moment.
     noise = np.hypot(noise, np.hypot.outer(presence_error, presence_error) * covariance)
-    # The noise of the weight, by which covariances are divided once or twice, adds, too.
+    # Covariances are divided once or twice by the weight, whose noise adds to theirs.
     weight_error = (1 + (second_weight < 1)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, weight_error * (root @ covariance @ root.T))
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
     edge = noise_edge((1 - prior_weight) * noise_std * root_mean_square, len(mean))
     repaired = _repaired(covariance, edge, root)
     covariance, mean = root @ covariance @ root.T, root @ mean
-    # The tiny scale of a constant column, by which its entries were divided, makes noise large:
-    # covariances of the column become 0.
+    # Covariances become 0 for columns that are constant, and for columns of which noise hides both
+    # the scale and the variance in the moment.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     may_covary = np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
@@ -379,7 +383,8 @@ def attributes_of(moment: Moment, spec: CovarianceSpec) -> tuple[dict[str, Any],
 
 def _mean_weights(moment: Moment) -> tuple[float, float]:
     """Estimate the fraction of rows with entries, and the mean weight of clipped rows."""
-    # A row has a 1 at its end, so that the last entry of the moment is a mean of squared weights.
+    # Clipping multiplies a row, and the 1 at its end, by a factor. The square of this factor is the
+    # weight of the outer product of the row, and the last entry of the moment is the mean weight.
     present = 1 - float(np.prod(1 - moment.scales.presence))
     weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
     # The noisier the released weight is, the nearer to the usual weight is the estimate.
@@ -390,8 +395,8 @@ def _mean_weights(moment: Moment) -> tuple[float, float]:
 def _repaired(covariance: np.ndarray, edge: float, root: np.ndarray) -> np.ndarray:
     """Make a covariance of whitened rows definite; return the covariance of the scaled rows.
 
-    Eigenvalues are raised to a floor. Those below `edge`, which noise hides, share the rest of the
-    trace.
+    Eigenvalues are raised to a floor. If eigenvalues below `edge`, which noise hides, have then
+    more than the rest of the trace, they are reduced.
     """
     values, vectors = np.linalg.eigh(covariance)
     raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
@@ -416,7 +421,7 @@ def _located(
     What noise does not explain of the squared difference between mean and center is taken for the
     squared bias of the mean. Return the averages, their standard errors if the whole difference is
     bias, and which of them stand out from noise. A column `is_shown` if its variance exceeds the
-    noise; other columns are located only near 0.
+    noise; without public bounds, other columns are located only near 0.
     """
     mean, unit = moment.center + offset, moment.scale
     center, center_std = moment.center, moment.scales.center_std

@@ -36,7 +36,8 @@ from skdp.privacy import Plan
 
 __all__ = ["DPCovariance"]
 
-# Least fraction of the variance of the classes that counts as unexplained by the other columns.
+# `discriminant` counts at least this fraction of the variance of the class as unexplained by the
+# other columns.
 _LEAST_UNEXPLAINED = 1e-3  # not studied
 
 # ------------------------------
@@ -117,7 +118,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     noise_std_ : ndarray of shape (n_features, n_features)
         Standard deviation of the noise in each entry of `covariance_`. Covered by the guarantee.
     noise_metric_ : ndarray of shape (n_features, n_features)
-        How this noise depends on directions: :doc:`/covariance`. Covered by the guarantee.
+        How `noise_std_` depends on directions: :doc:`/covariance`. Covered by the guarantee.
     presence_ : ndarray of shape (n_features,)
         Fraction of present entries in each column. Covered by the guarantee.
     unclipped_ : float
@@ -165,9 +166,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     without ``missing="mean"``. Not covered: `mahalanobis`, `score`, running time.
 
     Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise; then
-    all below the edge are shrunk to the rest of the trace. The penalty of regressions is .3 of the
-    edge. Mathematics and proofs: :doc:`/covariance`. Readings of rows: one for each moment, those
-    of :class:`DPStandardScaler`, and one that checks the rows.
+    eigenvalues below the edge are reduced if their sum exceeds the rest of the trace. The penalty
+    of regressions is .3 of the edge. Mathematics and proofs: :doc:`/covariance`. Readings of rows:
+    one for each moment, those of :class:`DPStandardScaler`, and one that checks the rows.
 
     Examples
     --------
@@ -353,8 +354,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
     def std_errors(self, target: Any, on: Any = None) -> np.ndarray:
         """Estimate standard errors of the coefficients of `regression`, due to noise and sampling.
 
-        They include the bias of clipping, for columns that predict linearly, with residuals that
-        are independent of the columns: what long tails do beyond the clipping is not released.
+        The errors include the bias of clipping if the columns predict the target linearly and
+        residuals are independent of the columns. They leave out effects of long tails beyond the
+        clip levels, which are not released.
 
         Parameters
         ----------
@@ -403,7 +405,7 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         Returns
         -------
         tuple of float
-            Its `value` and `std_error`, also as attributes.
+            The estimate and its standard error, also as attributes `value` and `std_error`.
 
         Raises
         ------
@@ -427,8 +429,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         Returns
         -------
         PCA or Pipeline
-            A fitted estimator of scikit-learn; with `scale` after a ``StandardScaler`` and, of a
-            private fit, a ``FunctionTransformer`` that clips rows to `feature_bounds_`.
+            A fitted estimator of scikit-learn. With `scale` it is the last step of a pipeline: a
+            ``StandardScaler`` comes before it and, if the fit was private, first of all a
+            ``FunctionTransformer`` that clips rows to `feature_bounds_`.
         """
         checks.check_is_released(self)
         columns = self._columns(on)
@@ -481,8 +484,9 @@ class DPCovariance(OnePassMixin, ColumnEstimator):  # numpydoc ignore=PR02
         Raises
         ------
         ValueError
-            If the noisy mean of the column is not between 0 and 1, or hidden (`is_located_`), or if
-            its noisy variance is far above 1/4, the largest of such columns.
+            If the fit had `assume_centered`; if the noisy mean of the column is not between 0 and
+            1, or hidden (`is_located_`); or if the noisy variance is far above 1/4, the largest
+            variance of a column of 0 and 1.
         """
         fit, columns, at = self._regress(target, on)
         fraction = float(self.location_[at])

@@ -32,13 +32,13 @@ from scipy.special import binom
 
 # Number of decaying exponentials whose sum approximates the coefficients of a root of prefix sums.
 _N_BUFFERS = 5  # not studied
-# Slowest decay rate, times the horizon, and fastest decay rate. The other rates lie between them,
-# with evenly spaced logarithms.
+# Decay rates go from `_SLOWEST`, divided by the horizon, to `_FASTEST`, with evenly spaced
+# logarithms.
 _SLOWEST, _FASTEST = 0.3, 3.0  # not studied
 # The exponentials are fitted to the coefficients at this many lags.
 _N_POINTS = 400  # not studied
-# Factor of the sensitivity that covers rounding errors of the noise. In `PrefixNoise.step` they are
-# about 1e-13 of the noise, which may be far larger than the sensitivity.
+# Factor of the sensitivity that covers rounding errors of the noise. In `PrefixNoise.step` these
+# errors are about 1e-13 of the noise, which may be far larger than the sensitivity.
 _RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 
@@ -75,7 +75,7 @@ class PrefixNoise:
         return fresh
 
     def next_covariance(self, covariance: np.ndarray, epoch: int) -> np.ndarray:
-        """Update the covariance of the buffers and, as the last number, the sum of all noise."""
+        """Update the joint covariance of the buffers and, in last place, the sum of all noise."""
         norm, n_buffers = self.column_norm(epoch), len(self.decays)
         # `step` multiplies the buffers and the sum by `move`, and adds `added` times fresh noise.
         added = np.append(np.ones(n_buffers), norm)

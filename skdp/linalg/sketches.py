@@ -30,7 +30,7 @@ class Sketch(ABC):
     shape: tuple[int, int]
     unit: float  # the sketch is `unit * integers`; a power of two
     integers: Any  # (n, t), of float64, dense or in CSR format
-    row_norm: float  # bounds the longest row
+    row_norm: float  # bounds the norms of the rows
     spectral_norm: float  # bounds the largest singular value
     column_norms: np.ndarray
 
@@ -57,7 +57,7 @@ class Sketch(ABC):
 
 
 def tail_factor(t: int, probability: float) -> float:
-    r"""Bound by what factor a sketch lengthens a fixed matrix, except with a `probability`.
+    r"""Bound the factor by which a sketch lengthens a fixed matrix, except with a `probability`.
 
     For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability :math:`(q
     e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the square is an
@@ -66,7 +66,7 @@ def tail_factor(t: int, probability: float) -> float:
     given span of the columns of :math:`\Phi`, the expectation of :math:`\|E \Phi\|_F^2` is
     :math:`\|E F\|_F^2`, where F is an orthonormal frame of the span times :math:`\sqrt{n / t}`. So,
     again by convexity, Haar sketches have no larger moment generating function. The factor is
-    :math:`\sqrt q`.
+    :math:`\sqrt q` for the q that makes the bound equal to `probability`.
     """
     goal = 2 * math.log(1 / probability) / t
     q = -float(lambertw(-math.exp(-1 - goal), -1).real)

@@ -31,13 +31,14 @@ def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
 
 
 def coherence(basis: np.ndarray) -> float:
-    """Return the largest squared row norm of an orthonormal basis, divided by their mean."""
+    """Return the largest squared row norm of an orthonormal basis over the mean squared one."""
     n_rows, size = basis.shape
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 
 
-# Relative tolerance of singular values, and the root of the largest number that is added to the
-# diagonal of a scaled Gram matrix. The squares of both numbers are far above rounding errors.
+# Singular values have the relative tolerance `_VALUE_TOLERANCE`. Numbers up to the square of
+# `_DIAGONAL` are added to the diagonal of a scaled Gram matrix. The squares of both constants are
+# far above rounding errors.
 _VALUE_TOLERANCE, _DIAGONAL = 1e-6, 1e-6  # not tuned
 
 
@@ -109,15 +110,15 @@ def is_symmetric(X: Any) -> bool:
 # ------------------------------
 # Eigenvalues of noisy matrices: their errors, and the number of components.
 
-# Cumulated ratios of variances are equal if they differ by at most this many units in the last
-# place.
+# A cumulated ratio of variances counts as equal to a wanted ratio if both differ by at most this
+# many units in the last place, plus the rounding errors of the sums.
 _TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Replace each number by the least number up to it; raise negative numbers to 0."""
+    """Replace each number by the least of the numbers up to its place; raise negative ones to 0."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 
@@ -137,7 +138,7 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     with np.errstate(divide="ignore", over="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
         # The sum has terms of smaller eigenvalues only: near the edge of the noise, terms of larger
-        # ones would cancel it. Ratios are multiplied, as squares could overflow.
+        # eigenvalues would cancel these. Ratios are multiplied, as squares could overflow.
         pushes = off_diagonal_std * np.triu(off_diagonal_std / gaps, 1).sum(axis=1)
     return np.asarray(np.minimum(pushes, largest_push))
 
@@ -151,7 +152,7 @@ def noise_edge(off_diagonal_std: float, n_features: int) -> float:
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
 # Scaled norms of noise matrices follow the Tracy-Widom law, which exceeds 3.27 with the probability
 # `_RISK`. Norms of small matrices exceed 3.27 twice as often. In simulations, which were not
-# recorded, those of matrices of order 2 or more exceeded 3.84 at most as often as `_RISK`.
+# recorded, scaled norms of matrices of order 2 or more exceeded 3.84 with at most this probability.
 TRACY_WIDOM = 3.84  # not studied
 
 
@@ -159,7 +160,7 @@ def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
     """Compute a bound that the spectral norm of Gaussian noise exceeds once in 1000 times.
 
     The limit law is Tracy-Widom (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`). The
-    centering and scaling of Z. Ma (2012, :doi:`10.3150/10-BEJ334`) fits small matrices better.
+    centering and scaling of Z. Ma (2012, :doi:`10.3150/10-BEJ334`) fit small matrices better.
     """
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
@@ -177,7 +178,8 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 
 # Probability that noise turns an eigenvector by less than the estimated angle.
 _CONFIDENCE = 0.95  # not tuned
-# Least squared gap between two eigenvalues, in noise variances; angles are then near 90 degrees.
+# Squared gaps between eigenvalues, in units of the noise variance, are raised to at least this
+# number, at which angles are already near 90 degrees.
 _LEAST_SQUARED_GAP = 0.1  # not studied
 # Largest weight w_ij, see `noise_errors`, of two outliers in the error of an eigenvalue.
 _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
@@ -240,14 +242,15 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
     NIPS. An entry of the covariance of n rows with variance v has the sampling error
     :math:`v / \sqrt n`. Additional noise :math:`\tau` makes the error as large as that of
     :math:`n / (1 + n \tau^2 / v^2)` rows, so that this number of rows is used, with v the median
-    eigenvalue.
+    eigenvalue or, if larger, :math:`\tau`.
     """
     n_features = len(eigenvalues)
     largest_rank, variance = n_features - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
     if off_diagonal_std > 0:
         n_rows = max(round(n_rows / (1 + n_rows * (off_diagonal_std / variance) ** 2)), 2)
         # If noise leaves hardly more effective rows than features, eigenvalues of noise spread
-        # widely, and the evidence prefers ranks that are too large.
+        # widely, and the evidence prefers ranks that are too large. So the rank is at most the
+        # number of eigenvalues above the edge of the noise.
         edge = variance + noise_edge(off_diagonal_std, n_features)
         largest_rank = min(largest_rank, max(int(np.sum(eigenvalues > edge)), 1))
     evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in range(1, largest_rank + 1)]

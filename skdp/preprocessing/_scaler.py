@@ -99,7 +99,7 @@ def _column_facts(X: Any, n_features: int) -> dict[str, Any]:
 def warnings_for_scales(scales: Scales, spec: ScaleSpec) -> Iterator[str]:
     """Warn of columns whose scale noise hides or, without noise, whose squares are no floats."""
     if spec.cost.is_private:
-        # The variance of a flat column may still exceed its error: then it is not hidden.
+        # A flat column is not hidden if its variance exceeds the error of the variance.
         is_hidden = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden |= scales.are_hidden()
         remedy = f"Use {_remedy(spec)}."
@@ -284,9 +284,9 @@ class DPStandardScaler(
         Standard errors of `scale_`; 1e300 or more where noise hides how a column varies. Covered by
         the guarantee.
     clip_ : float
-        Limit of entries in `transform`; ``inf`` if it does not clip. Public.
+        Limit of entries in `transform`, in standard deviations; ``inf`` without clipping. Public.
     n_samples_seen_ : int
-        Number of rows. Public.
+        Number of rows or, where users are protected, of users. Public.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int

@@ -176,7 +176,7 @@ def counting(bins_of: Binning, n_bins: int, chosen: np.ndarray | None = None) ->
     """Return a function that counts the entries of each column of a block by bin.
 
     With `chosen`, an array of column numbers, the function counts only these columns. It counts the
-    zeros that a sparse block does not store, but not NaN, of which a null row consists.
+    zeros that a sparse block does not store. It counts no NaN: all entries of a null row are NaN.
     """
 
     def _counts(_: slice, block: Block | DenseMatrices) -> np.ndarray:
@@ -281,13 +281,13 @@ _FIRST, _LAST = -40, 60  # not studied
 _N_POWERS = _LAST - _FIRST + 1  # not tuned
 #: Number of bins of a column: for 0, for positive numbers, and for negative numbers.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Lower and upper ends of the bins. Of each sign, the first bin begins at 0, and the last bin counts
-# all larger numbers, too, which are clipped to its end.
+# Lower and upper ends of the bins. For each sign, the first bin begins at 0, and the last bin also
+# counts all larger numbers, which are clipped to its end.
 _FAR_ENDS = 2.0 ** np.arange(_FIRST + 1, _LAST + 2)  # not tuned
 _NEAR_ENDS = np.append(0.0, _FAR_ENDS[:-1])  # not tuned
 _LOWEST = np.concatenate([[0.0], _NEAR_ENDS, -_FAR_ENDS])  # not tuned
 _HIGHEST = np.concatenate([[0.0], _FAR_ENDS, -_NEAR_ENDS])  # not tuned
-#: Where the bin of the least positive numbers ends, and where the bin of the largest ones ends.
+#: Upper ends of the bin of the least positive numbers and of the bin of the largest numbers.
 ENDS = _FAR_ENDS[[0, -1]]  # not tuned
 # The bin of a number by its first twelve bits, the sign and the exponent. As signed integers, the
 # bits of a negative number are negative, and index `_BIN_OF` from its end.
@@ -307,7 +307,7 @@ _STRONG = 100.0  # benchmarks/scaling/columns.md
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # A column gets an interval from its visible bins if they hold at least this fraction of its rows:
 # more than a half, as a column around 0 has half of its rows on either side. The intervals of all
-# other columns also follow from the average of their counts.
+# other columns also follow from the average count of these columns in each bin.
 _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
 # A column whose visible bins have one sign still counts as lying around 0 if bins of the same sizes
 # and the other sign together hold more than this fraction of its rows.
@@ -317,7 +317,7 @@ _OF_OTHER_SIGN = _LEAST_INSIDE / 2  # not studied
 # are at most the fraction `_LARGEST_SHORTFALL_OF_ZEROS` of the rows.
 _SHORTFALL_OF_ZEROS, _LARGEST_SHORTFALL_OF_ZEROS = 2.0, 0.15  # not studied
 # Counts of a column surely lack rows if their sum is below the number of rows by this many standard
-# deviations of its noise. The same holds for the sum over several columns.
+# deviations of the noise of the sum. The same holds for sums over several columns.
 # benchmarks/scaling/columns.md, "Columns of which few rows differ"
 _LACKING = 4.0
 # A column is mostly 0 if zeros exceed this fraction of the rows.
@@ -355,8 +355,8 @@ def may_be_zeros(sizes: SizeCounts, seems_constant: np.ndarray) -> np.ndarray:
     """Return which columns may be 0 in all rows, by counts of their entries by sign and size.
 
     Such a column is 0 in most rows. Either it `seems_constant` by its moments, or the count of
-    zeros is about the number of rows and no other bin is visible. If the counts of zeros of all
-    such columns together show that rows are missing, none of them is returned.
+    zeros is about the number of rows and no other bin is visible. A column is left out if its count
+    of zeros surely lacks rows; all are left out if the other such counts together lack rows.
     """
     counts, noise_std, n_rows = sizes
     n_zeros = counts[:, 0]
@@ -370,7 +370,7 @@ def may_be_zeros(sizes: SizeCounts, seems_constant: np.ndarray) -> np.ndarray:
 def _lack_rows(missing: np.ndarray, noise_std: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Return which chosen columns lack rows: more are `missing` in counts than noise explains."""
     # A column lacks rows if its own missing rows exceed its noise. If the missing rows of all other
-    # columns together exceed the noise of their sum, all chosen columns lack rows.
+    # chosen columns together exceed the noise of their sum, all chosen columns lack rows.
     lacks_rows = missing > _LACKING * noise_std
     others = chosen & ~lacks_rows
     noise_of_sum = math.sqrt(np.square(noise_std[others]).sum())
@@ -448,7 +448,7 @@ def hulls(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of each column's shortest interval with all of its visible bins.
 
-    A column is hidden if only its bin of 0 is visible, or if its visible bins hold few of its rows.
+    A column is hidden if no bin but that of 0 is visible, or if visible bins have few of its rows.
     The interval of a hidden column also has 0, and the bins that are visible in the average count
     of all hidden columns, which has less noise. Counts of visible bins are left out of the average,
     as large counts of few columns would make a bin visible for all columns.
@@ -499,8 +499,8 @@ def _visible_bins(scores: np.ndarray, caution: float) -> np.ndarray:
         in_visible_sum = sliding_window_view(is_visible_sum, size, axis=2).any(axis=-1)
         visible[:, 1:] |= may_be_tail[:, 1:] & in_visible_sum.reshape(len(scores), -1)
     for _ in range(_NEIGHBORS[-1]):
-        # Bins of one sign are in order of size. The bin of 0, which comes first, is no neighbor,
-        # and the largest positive numbers are none of the smallest negative ones.
+        # Bins of one sign are in order of size. The bin of 0, which comes first, is no neighbor
+        # of any bin, and no positive numbers are neighbors of negative ones.
         padded = np.pad(visible[:, 1:].reshape(by_sign.shape), ((0, 0), (0, 0), (1, 1)))
         is_beside = (padded[:, :, 2:] | padded[:, :, :-2]).reshape(len(scores), -1)
         visible[:, 1:] |= may_be_tail[:, 1:] & is_beside
@@ -515,7 +515,8 @@ def _visible_bins(scores: np.ndarray, caution: float) -> np.ndarray:
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
 # An interval shrinks to its visible bins if these hold at least the fraction `_MOST` of the rows,
 # and at least `_MOST_SURELY` after one standard deviation of noise is subtracted. With smaller
-# fractions an interval could leave out a cluster with a fifth of the rows, or the few that differ.
+# fractions an interval could leave out a cluster with a fifth of the rows, or the few rows in which
+# a column that is otherwise constant differs.
 _MOST, _MOST_SURELY = 0.95, 0.85  # benchmarks/scaling/columns.md
 # Neighboring bins are merged as long as there are at least this many: with fewer, intervals would
 # shrink by little, and could lose rows.
@@ -572,7 +573,7 @@ def zoomed_intervals(
 ) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of chosen columns to the visible bins that hold most of their rows.
 
-    `counts`, with noise of standard deviation `stds`, are those of equal bins within the intervals.
+    `counts` are the counts of equal bins within the intervals; `stds` are their noise by column.
     There are many bins, as the noise of a count does not depend on their number; `_most_of` merges
     neighbors. If the counts by size, which have less noise, show too many rows outside of a new
     interval, the old interval stays. Return also two masks of columns: those to zoom into once

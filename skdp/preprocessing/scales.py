@@ -41,8 +41,8 @@ from skdp.units import ResolvedUnit
 # ------------------------------
 # The planned releases and their shares, from public facts.
 
-# Zooms find the interval of a column by histograms. Largest number of bins of all columns together,
-# limited by memory; and limits of the base-2 logarithm of the number of bins of a column.
+# Zooms find the interval of a column by histograms. All columns together have at most about
+# `_ALL_BINS` bins, as memory is limited. A column has from 2 ** `_BINS[0]` to 2 ** `_BINS[1]` bins.
 _ALL_BINS, _BINS = 1 << 22, (6, 14)  # not studied
 # With too many bins in a histogram, noise hides most rows. So the number of bins is at most
 # `_CLEAR` times (n / s)^2, for n rows and the noise s of a bin:
@@ -64,11 +64,11 @@ MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
 _ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS))  # not tuned
 _ROUGH_MOMENTS = "rough column moments"
-# Fractions of the share for scales: for histograms of entries by sign and size; and for histograms
-# of entries within intervals.
+# Of the share for scales, histograms of entries by sign and size get the fraction `_SIZES_SHARE`,
+# and histograms of entries within intervals get `_PLACES_SHARE`.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# Columns with public bounds: fraction of the share for rough moments. They show which columns are
-# narrow within their bounds, so that shorter intervals are searched for them.
+# With public bounds, rough moments get this fraction of the share. They show which columns are
+# narrow within their bounds; for these columns, a fit then searches shorter intervals.
 _ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
@@ -83,7 +83,7 @@ class ScaleSpec:
     rounding: float  # bound on the rounding of a sum of rows, if no row adds more than 1
     has_gaps: bool = False  # whether entries may be missing, so that present ones are counted
     interval: tuple[np.ndarray, np.ndarray] | None  # public ends of each column, or None
-    names: Sequence[Any] | None = None  # of the columns, for warnings; None stands for numbers
+    names: Sequence[Any] | None = None  # of the columns, for warnings; None for indices
 
     def named(self, which: np.ndarray) -> str:
         """Return text such as "column age" or "columns 0, 2"."""
@@ -117,8 +117,8 @@ class BoundedReleases(NamedTuple):
     branches: AnyOf
 
 
-#: Releases from which centers and scales follow. A single one serves fits with bounds, and without
-#: noise.
+#: Releases from which centers and scales follow. A fit with bounds and without noise has a single
+#: `Release`.
 ScaleReleases = Release | CenteredReleases | SizedReleases | BoundedReleases
 
 
@@ -305,8 +305,8 @@ _MAY_BE_FLAT = 2.0  # not studied
 # squared half widths, are below this number. On one-hot tables with few rows, .05 loses up to .4 of
 # R2. Not studied beyond.
 _CONSTANT = 0.025
-# If more than this fraction of the columns seems constant, the reason is noise that hides how they
-# vary. They then do not count as constant, as together they may predict much.
+# If at least this fraction of the columns seems constant, the reason is noise that hides how they
+# vary. Such columns then do not count as constant, as together they may predict much.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # A column with mean m, in half widths, has the variance 1 - m^2 if all of its values are at the
 # ends of its interval, and a smaller one otherwise. All values count as being at the ends if the
@@ -334,7 +334,7 @@ class Scales(NamedTuple):
     presence: Any = 1.0  # fractions of present entries
     presence_std: Any = 0.0  # noise of `presence`
     is_point: Any = False  # as narrow as the histograms within intervals can show
-    is_unclear: Any = False  # flat, and these histograms had much noise
+    is_unclear: Any = False  # flat, and noise blurred zooms or prevented them
     # Flat with little noise, or all rows are counted as 0; but never if the column is narrow beside
     # its distance from 0.
     is_constant: Any = False
@@ -393,7 +393,8 @@ def warnings_for_hidden(
 # A column has no visible entries if the fraction of present ones is below `_NO_ENTRIES` standard
 # deviations of its noise, and this noise is below `_LITTLE_NOISE`. A hidden column is at an end of
 # its bounds if its center is farther than `_BEYOND` from their middle, in half widths. A fit warns
-# if at least `_SOME_BEYOND` of all columns are: a few may be nearly constant. Not studied.
+# if the fraction `_SOME_BEYOND` of all columns is at an end: a few may be nearly constant there.
+# Not studied.
 _NO_ENTRIES, _LITTLE_NOISE, _BEYOND, _SOME_BEYOND = 4.0, 0.1, 0.99, 0.1
 
 
@@ -403,13 +404,13 @@ def warnings_for_columns(
     """Warn of columns that have no entries or lie beyond their bounds, and of other hidden columns.
 
     `which` has the hidden columns: a fit warns if they are a third of all columns, or if a tenth of
-    all is hidden at an end of the bounds. There, an end of 0 does not count, as of rare counts, nor
-    do bounds of 0 and 1, as of flags that are nearly always 1.
+    all columns is hidden at an end of the bounds. An end of 0 does not count, as rare counts are
+    near 0, and neither do bounds of 0 and 1, as a flag may be nearly always 1.
     """
     is_empty = np.asarray(scales.presence < _NO_ENTRIES * scales.presence_std)
     is_empty &= scales.presence_std < _LITTLE_NOISE
     is_beyond = np.zeros_like(which)
-    # Without noise, no column is hidden.
+    # Without noise, `are_hidden` marks no column.
     if spec.interval is not None:
         low, high = spec.interval
         place = (2 * scales.center - low - high) / (high - low)
@@ -558,7 +559,8 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     zoomed = _zoom_in(plan.branches, intervals, are_narrow(intervals), sizes, columns)
     moments = _release_moments(zoomed.moments, zoomed.intervals, columns)
     found = zoomed.marked(scales_of(zoomed.intervals, moments, n_rows))
-    # A column with few visible rows has got the interval of other columns, and may lie beyond it.
+    # A column with few visible rows has got the interval of other columns. If its mean is far from
+    # the middle of this interval, entries may lie beyond the interval.
     means = moments.of_present(n_rows).means[0]
     is_beyond = (np.abs(means) > _AT_END) & (n_visible < n_present / 2)
     return found._replace(
@@ -655,8 +657,8 @@ def _zoom_in(
     n_bins = zooms[0].shape[1]
     sums, variance = np.zeros((columns.n_columns, n_bins)), np.zeros(columns.n_columns)
     n_summed = np.zeros(columns.n_columns)
-    # Of each column, the last interval with all visible bins. It replaces an extremely short
-    # interval that leaves out a visible bin.
+    # For each column, the last interval that has all visible bins. This interval replaces an
+    # extremely short one that leaves out a visible bin.
     with_all, leaves_out = intervals, no_column.copy()
     inside = sizes._replace(counts=counts_inside(sizes.counts, *intervals.ends))
     for n_zooms, zoom in enumerate(zooms, start=1):
