@@ -53,10 +53,10 @@ class Projection(NamedTuple):
     """The map from rows to coordinates along components and back, for arrays and CSR matrices."""
 
     components: np.ndarray
-    normalize: Callable[[Any], Any] | None = None  # how the privacy unit scales rows, first of all
+    normalize: Callable[[Any], Any] | None = None  # first step: the privacy unit scales rows
     mean: np.ndarray | None = None
     stds: np.ndarray | None = None  # divisors of coordinates
-    middle: float = 0.0  # of the bounds of entries, if the fit has subtracted it from all entries
+    middle: float = 0.0  # middle of the bounds of entries, if the fit subtracted it from X
 
     def apply(self, X: Any) -> np.ndarray:
         """Project rows on the components; coordinates that overflow become large but finite."""
@@ -98,8 +98,8 @@ class ReconstructionMixin:
         Returns
         -------
         ndarray of shape (n_rows, n_columns)
-            The product of the three factors there, plus `middle_` if it exists; an axis that is
-            indexed by an int is dropped.
+            The product of the three factors in these cells, plus `middle_` if it exists; an axis
+            that is indexed by an int is dropped.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     components_ : ndarray of shape (n_components, n_features)
         Right singular vectors.
     singular_values_ : ndarray of shape (n_components,)
-        Lengths of the approximation along the factors; 0 where noise hides them.
+        Singular values of the approximation; 0 where noise hides a component.
     left_components_ : ndarray of shape (n_samples, n_components)
         Left singular vectors.
     privacy_spent_ : PrivacySpent
@@ -380,7 +380,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return spec, self._view(checked, spec, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
-        """Check X, also of an owner in a federated fit, which has its own view of the rows."""
+        """Check X; owners in a federated fit call this, too, but have another view of the rows."""
         # For rows and users, `_view` checks the values in the pass that computes the norms of rows.
         has_norms = isinstance(self.privacy_unit, str)
         return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
@@ -400,8 +400,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             center = _checked_center(center, shape[1])
         unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
-        # Symmetry is checked in the whole X, so that no blocks are taken. A left basis has a row
-        # for each row of X, and rows in parts may be too many for that.
+        # Symmetry is checked in the whole X, so a symmetric X must not come in blocks. A left basis
+        # has a row for each row of X, and rows in parts may be too many for such a basis.
         refused = RowBlocks if unit.is_symmetric else RowParts if support.has_bases else ()
         if isinstance(like, refused):
             raise ValueError(
@@ -545,8 +545,8 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     return checked
 
 
-# A fit warns of clipping if it probably loses at least this fraction of the sum of squares: what
-# clipping removes, and components do not explain.
+# A fit warns of clipping if clipping probably loses at least this fraction of the sum of squares.
+# Squares that clipping removes are lost only if the components do not explain them.
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
@@ -631,9 +631,9 @@ def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
     """Bound the fraction of the sum of squares that hidden components have; 0 if it is small.
 
     Visible components leave a rest of the noisy sum of squares. Hidden components surely have this
-    rest minus one standard deviation of its noise, and may have the rest plus one; the bound adds
-    two. If a whole second moment was released, each hidden component has at most the largest
-    eigenvalue that noise can hide.
+    rest minus one standard deviation of its noise, and may have the rest plus one standard
+    deviation. The bound is the rest plus two standard deviations. If a whole second moment was
+    released, each hidden component has at most the largest eigenvalue that noise can hide.
     """
     total, n_visible = result.total, result.n_above_noise
     total_std = result.eigenvalue_noise * math.sqrt(n_features)

@@ -37,15 +37,16 @@ class Factors:
     components: np.ndarray  # (n_eigenvalues, n_features), orthonormal, by descending eigenvalue
     eigenvalues: np.ndarray  # of the second moment (a sum, not a mean), not negative
     total: float  # noisy trace of the second moment; may be below the sum of the eigenvalues
-    # Standard deviation of the noise in an eigenvalue or, if X itself was released with noise, the
-    # variance of the noise in a singular value.
+    # Standard deviation of the noise in an eigenvalue or, if the solver found singular values of X
+    # and squared them, the variance of the noise in a singular value.
     eigenvalue_noise: float
     n_above_noise: int  # number of components that stand out from the noise
-    # The next three are set only if a whole second moment was released. First, standard errors of
-    # eigenvalues due to noise, and angles by which noise turns components, exceeded 5% of the time.
+    # `noise_errors`, `noisy` and `off_diagonal_std` are set only if a whole second moment was
+    # released. `noise_errors` has the standard errors of eigenvalues due to noise, and an angle for
+    # each component: noise turns the component by more than this angle 5% of the time.
     noise_errors: tuple[np.ndarray, np.ndarray] | None = None
     noisy: np.ndarray | None = None  # second moments along the components, with noise
-    off_diagonal_std: float = 0.0  # of the noise in an entry off the diagonal of the moment
+    off_diagonal_std: float = 0.0  # std of the noise in an entry of the moment off its diagonal
     # Left singular vectors, of shape (n_rows, n_eigenvalues), if they may be published.
     left: np.ndarray | None = None
     failed: bool = False  # whether a basis exceeded the coherence bound, which ended the iteration
@@ -56,7 +57,8 @@ class Factors:
     row_norm: float | None = None  # bound that the rows were clipped to, if any
     # Fraction of the sum of squares that clipping leaves, by released counts of row norms.
     unclipped: float = 1.0
-    # A fraction of the rows, and the multiple of `row_norm` that their norms exceed, by counts.
+    # Two numbers from released counts: a fraction of the rows has norms above a multiple of
+    # `row_norm`.
     far_rows: tuple[float, float] = (0.0, 1.0)
     # If a few rows are far longer than all others: the fraction of such rows, how many times longer
     # they are, and a norm that the other rows do not exceed.
@@ -152,20 +154,20 @@ class Support:
     centered: tuple[str, ...] = ()  # solvers that accept a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
     # Whether the noise depends on released bases, by which solvers multiply the matrix. Otherwise
-    # it depends on bounds on row norms.
+    # the noise depends on bounds on row norms.
     has_bases: bool = True
     takes_coherence_bound: bool = False
     # A function that returns the number of units of a matrix, given its shape.
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-# For rows, and for users, who have several. Steps: benchmarks/high_dimension/captured.md, "power, 4
-# steps".
+# For rows, and for users, each of whom has several rows.
+# Steps: benchmarks/high_dimension/captured.md, "power, 4 steps".
 _OF_ROWS = Support(
     steps={"covariance": 0, "power": 3}, centered=("covariance", "power"), has_bases=False
 )
-#: Solvers and settings of each unit. "power" of edges: benchmarks/house/constants.md. Other numbers
-#: are not studied.
+#: Solvers and settings of each unit. Steps of "power" for edges: benchmarks/house/constants.md.
+#: Other numbers of steps are not studied.
 SUPPORT: dict[type[units.ResolvedUnit], Support] = {
     units.ResolvedRow: _OF_ROWS,
     units.ResolvedUser: _OF_ROWS,

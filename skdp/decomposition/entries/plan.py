@@ -18,25 +18,27 @@ from skdp.units import MatrixUnit, ResolvedEntry
 # shares below are for ``delta=0``.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
-# Fraction of the solver's share that its last release gets, the core: a small matrix that turns the
-# bases to singular vectors. `_LARGER_CORE_SHARE` is for ``delta=0``, and for units with as much
-# noise in the core as in a product of the whole matrix.
+# The last release of a solver is the core, a small matrix that turns the bases to singular vectors.
+# The core gets the fraction `_CORE_SHARE` of the solver's share. `_LARGER_CORE_SHARE` is
+# for ``delta=0``, and for units with as much noise in the core as in a product of the whole matrix.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
-# Ratio of the share of a step to the share of the step after.
+# Ratio of the share of a step to the share of the next step.
 _DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of a component's share for its singular value.
 _VALUE_SHARE = 0.05  # not studied
 # Number of extra columns of a basis. Rows of a basis are clipped, which reduces noise but rotates
 # its columns. With extra columns, their span keeps most of the components. With ``delta=0`` there
 # are none, as Laplace noise grows with the number of columns.
-_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # the first: benchmarks/house/constants.md
-# Let m be `_strength` over `_STRENGTH_PER_MORE`, at most `_MOST_MORE`. A basis has at least m extra
-# columns and, for second moments, there are m more steps. For second moments `_strength` contains
-# the factor `_STRENGTH_OF_MOMENTS`.
+_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # `_OVERSAMPLES`: benchmarks/house/constants.md
+# `_strength` divides the largest possible signal by the noise. Let m be `_strength` divided by
+# `_STRENGTH_PER_MORE`, at most `_MOST_MORE`. By default, a basis has at least m extra columns and,
+# for second moments, there are m more steps. For second moments, `_strength` contains the factor
+# `_STRENGTH_OF_MOMENTS`.
 # benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
-# An iteration is better than noise on every entry if the numbers of rows and of columns are at
-# least `_LEAST_SIDE` plus `_LEAST_SIDE_PER_COLUMN` times the number of columns of a basis:
+# An iteration is better than noise on every entry if the matrix is large: the geometric mean of its
+# sides, in which the shorter side counts twice, is at least `_LEAST_SIDE` plus
+# `_LEAST_SIDE_PER_COLUMN` times the number of columns of a basis:
 # benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 # For interactions, "auto" takes "covariance", which releases the whole second moment, under two
@@ -81,8 +83,8 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
         basis_size=size if solver == "deflation" else min(size + extra, limit),
         n_iter=n_steps if spec.n_iter == "auto" else spec.n_iter,
         is_exact=is_exact,
-        # Averages with earlier products would slow the separation of directions of second moments.
-        # With little noise, the last product alone is better.
+        # For second moments with little noise, the last product alone is better: averages with
+        # earlier products would slow the separation of directions.
         averages=n_more < _MOST_MORE or not is_moment,
     )
 
@@ -90,7 +92,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
 def _strength(spec: EntriesSpec) -> float:
     """Divide the largest possible singular value by the noise of a product at the whole budget.
 
-    It is 0 where a larger budget adds neither columns nor steps.
+    The result is 0 for fits in which a larger budget adds neither columns nor steps.
     """
     # The product is with a vector of equal entries. For a rectangular matrix, the noise is the
     # geometric mean over products from both sides.
@@ -166,7 +168,7 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
 
 
 def _is_strong(spec: EntriesSpec) -> bool:
-    """Return whether few columns have a second moment that stands out from noise on each entry."""
+    """Return whether there are few columns, and their second moment may stand out from noise."""
     n_rows, n_columns = spec.shape
     noise = spec.unit.whole(spec.shape) * math.sqrt(rank_of(spec))
     is_small = n_columns <= _LARGEST_MOMENT
@@ -193,7 +195,7 @@ class EntryReleases(NamedTuple):
 
     mean: Release | None
     total: Release | None  # sum of squares
-    solver: Release | IterationReleases | DeflationReleases  # a single release has all entries
+    solver: Release | IterationReleases | DeflationReleases  # one release: X or its moment
 
 
 def plan_entries(spec: EntriesSpec) -> EntryReleases:

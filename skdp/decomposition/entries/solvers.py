@@ -23,10 +23,10 @@ from skdp.privacy.clipping import clip_rows
 # ------------------------------
 # The private matrix, from which only noisy products are released.
 
-# Long rows of a basis are cut to a norm, to reduce noise. The best norm has the least predicted
-# loss among norms that grow by the factor `_CUT_GROWTH`. The loss adds the noise variance, divided
-# by `_AVERAGED` as products are averaged, and `_PRICE_OF_CUT` times the squares that are cut off.
-# Not studied.
+# Long rows of a basis are cut to a norm, to reduce noise. Candidates are norms whose squares grow
+# by the factor `_CUT_GROWTH`; the norm with the least predicted loss is used. The loss adds the
+# noise variance, divided by `_AVERAGED` as products are averaged, and `_PRICE_OF_CUT` times the
+# squares that are cut off. Not studied.
 _CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
 # Largest squared norm of a row of a basis, relative to the mean; longer rows are cut. `PURE_CUT` is
 # for ``delta=0``, where bases are not shrunk and have no extra columns:
@@ -46,9 +46,10 @@ class NoisyMatrix:
 
     The entries of X are clipped already. Before X is multiplied by a basis, long rows of the basis
     are *cut*: no squared row norm exceeds a multiple of the mean, which bounds the effect of one
-    entry. If earlier products show a large signal, longer rows are left, as long as this saves more
-    than the noise adds. With a coherence bound nothing is cut: the noise of every product is scaled
-    to the largest row norm that the bound allows, and a basis that exceeds the bound is refused.
+    entry. If earlier products show a large signal, longer rows are left, as long as cutting them
+    would lose more than the noise that they add. With a coherence bound nothing is cut: the noise
+    of every product is scaled to the largest row norm that the bound allows, and a basis that
+    exceeds the bound is refused.
 
     With a private center the matrix is :math:`(I - 1 1^T / m) A`, the private A times a public
     matrix. So released products and left bases are centered instead of A. That is exact, and adds
@@ -61,7 +62,7 @@ class NoisyMatrix:
         n_rows = rows.n_features if spec.unit.is_second_moment else rows.n_rows
         self.shape = n_rows, rows.n_features
         self.is_pure = budget.cost.is_pure
-        # Long rows of a basis are clipped, as the longest one sets the noise; this adds a bias.
+        # Long rows of a basis are cut, as the longest row sets the noise; the cut adds a bias.
         is_bounded = spec.coherence_bound is not None
         self.is_cut = budget.is_private and spec.unit.follows_rows and not is_bounded
         self._is_centered, self.rank = isinstance(spec.center, str), rank_of(spec)
@@ -111,7 +112,7 @@ class NoisyMatrix:
         # The cut comes first: if a centered basis were cut, its column means would not be 0.
         basis = self._centered(self._cut_rows(basis, release, self._unit.rmatmul, signal))
         norms = self._noise_norms(basis)
-        # One unit may change the rounding of all rows of the product, as it decides which zeros a
+        # One unit may change the rounding of all rows of the product: a unit decides which zeros a
         # sparse matrix leaves out, and so the order of additions.
         is_laplace = release.mechanism == "laplace"
         # The changes of all rows of the product are added for Laplace noise, their squares for
@@ -227,7 +228,7 @@ class NoisyMatrix:
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
-        """Bound the rounding error of `depth` additions of products, entries times rows."""
+        """Bound the rounding error of a sum of entries times rows, after `depth` additions."""
         return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest_entry * float(norms.sum())
 
 
@@ -403,8 +404,8 @@ def solve_deflation(matrix: NoisyMatrix, plan: DeflationReleases) -> Factors:
     This is the scheme of M. Hardt and A. Roth (2013, :arxiv:`1211.0975`) for rank k, corrected: a
     found component is subtracted before the next iteration. A component of a rectangular matrix is
     a pair of vectors. A component of a symmetric matrix has the sign of its eigenvalue: without the
-    sign, the subtraction would double a negative eigenvalue. Only the factors are released: with
-    the residual :math:`A - \sum_i s_i u_i v_i^T`, they would give A.
+    sign, the subtraction would double a negative eigenvalue. Only the factors are released: the
+    factors and the residual :math:`A - \sum_i s_i u_i v_i^T` together would give A.
     """
     deflated, pairs = matrix, []
     for component in plan.components:
@@ -505,7 +506,7 @@ def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
     if spec.solver == "input":
         values = denoising.shrunk(values, noise_std, spec.shape)
     else:
-        # The released values already fit the noisy vectors: only those that may be noise become 0.
+        # Released values already fit the noisy vectors: only values that may be noise become 0.
         noise_norm = spectrum.spherical_norm if spec.cost.is_pure else spectrum.gaussian_norm
         floor = noise_norm((spec.basis_size,) * 2, noise_std)
         values = np.where(values > floor, values, 0.0)

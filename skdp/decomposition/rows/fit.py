@@ -105,9 +105,9 @@ def clip_to_norm(
 # counts of rows with norms between the bound and this multiple of the bound. Longer rows are called
 # far, and counted separately.
 _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
-# To estimate what clipping removes, a count of rows up to some norm is used only if its fraction of
-# all rows differs from 1 and from the quantile at which rows are clipped, by the larger of
-# `_CLEAR_DEVIATIONS` standard deviations of the noise and `_CLEAR`.
+# To estimate what clipping removes, a count of rows up to some norm is used only if the fraction of
+# such rows is clearly above the quantile at which rows are clipped, and clearly below 1: by more
+# than `_CLEAR`, and by more than `_CLEAR_DEVIATIONS` standard deviations of the noise.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 # Rows far longer than the clipping norm exist if their count exceeds `_FAR_DEVIATIONS` standard
 # deviations of its noise. They are called giants if a gap separates them from other rows: the
@@ -121,13 +121,13 @@ def clipping_facts(
     """Return the fields of `Factors` about clipping, from counts that the search has released.
 
     If the clipping norm is at most the median norm, what clipping leaves is not estimated: the fit
-    clips most rows on purpose, as noise would lose more than clipping.
+    clips most rows on purpose, as the noise of a larger norm would lose more than clipping.
     """
     facts: dict[str, Any] = {"row_norm": float(bound)}
     if search is None:
         return facts
-    # By the counts of the search, `fractions` of all rows have norms up to `points`. If the search
-    # left out rows of zeros, `fractions` are those of the other rows.
+    # By released counts, the fraction `fractions[i]` of the rows has norms up to `points[i]`. If
+    # the search left out rows of zeros, these are fractions of the other rows.
     counts, n_rows = budget.search_counts[search.name], budget.n_sought[search.name]
     of_all = n_rows / spec.shape[0]
     points, fractions = np.array(list(counts)), np.array(list(counts.values())) / n_rows
@@ -163,9 +163,10 @@ def _giants(
     clipping norm `bound`.
     """
     longer = 1 - fractions
-    # Entry (start, end) says whether there is a gap between these points: few rows, relative to the
-    # longer rows, which are more than noise. More than half of the rows are below the start, and
-    # less than half within the least point, so that most rows are not 0.
+    # Entry (start, end) says whether the norms between these points are a gap: few rows have such
+    # norms, compared with the number of longer rows, which exceeds the noise. More than half of the
+    # rows have norms up to the start. Less than half have norms up to the least point: most rows
+    # are not 0.
     is_gap = fractions - fractions[:, np.newaxis] <= _BETWEEN * longer
     is_gap &= ((fractions > 0.5 + margin) & (fractions.min() < 0.5 - margin))[:, np.newaxis]
     is_gap &= (longer > margin) & (points <= bound)

@@ -13,8 +13,9 @@ from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, nois
 # ------------------------------
 # Components of a noisy second moment.
 
-# For `feature_penalty`: factor 1/3 of its formula; least signal of a feature, over the noise std;
-# and average signal of a component above which the penalty fades, over the `push` of the noise.
+# `_STRENGTH` is the factor 1/3 in the formula of `feature_penalty`. The signal of a feature is at
+# least `_LEAST_SIGNAL` times the standard deviation of the noise. The penalty fades if the average
+# signal of a component exceeds `_FADE` times `push`, by which noise raises an eigenvalue.
 # benchmarks/diagonal_prior/components.md, "Given bounds"
 _STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
@@ -68,7 +69,7 @@ def decompose_scaled(
     is_flat = are_flat(np.diag(noisy), np.full(len(noisy), noise_std), n_rows)
     squares = np.diag(raised) / np.median(np.diag(raised)[~is_flat])
     scales = np.sqrt(np.where(is_flat, 1.0, squares))
-    # Dividing the columns multiplies noise by this factor, on average over the columns.
+    # Dividing the columns multiplies noise by `factor`, on average over the columns.
     units, factor = np.outer(scales, scales), float(np.mean(scales**-2.0))
     arguments = noise_std * factor, n_components, center_error * factor
     factors = decompose(noisy / units, *arguments, smoothed=raised / units)
@@ -81,8 +82,8 @@ def decompose_scaled(
     return replace(factors, scales=scales, noise_errors=(errors, angles))
 
 
-# Number of standard deviations by which the length of the error of a mean rarely exceeds its
-# expectation.
+# The error of a released mean is a vector. Its length rarely exceeds the expected length by more
+# than this many standard deviations of the length.
 _RARELY = 3.5  # not tuned
 
 
@@ -150,8 +151,8 @@ def decompose_toward(
     """Shrink a released second moment toward a multiple of a prior, and decompose it.
 
     Clipping makes rows shorter, so the prior is multiplied by the number that brings it nearest to
-    the moment. The weight of the prior is the fraction of the squared distance of both that noise
-    explains (W. James, C. Stein, 1961).
+    the moment. The weight of the prior is the fraction of the squared distance between the prior
+    and the moment that noise explains (W. James, C. Stein, 1961).
     """
     tiny = np.finfo(np.float64).tiny
     unit = max(float(np.abs(noisy).max()), tiny)
@@ -174,7 +175,8 @@ def _turned(
     """Rotate the first `n_turned` vectors to the eigenvectors of `matrix` within their span.
 
     Return all vectors and their second moments, in descending order for the rotated vectors. The
-    given vectors belong to a matrix with a penalty, which affects only the span of rotated ones.
+    given vectors are eigenvectors of another matrix, with a penalty or raised eigenvalues. This
+    other matrix affects only the span of the rotated vectors.
     """
     span = vectors[:, :n_turned]
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
@@ -188,8 +190,8 @@ def _turned(
 # A released mean guides the decomposition if the second moment along it is at least this many times
 # the noise, and this many times the mean eigenvalue.
 _LEAST_VALUE = 3.0  # not studied
-# The direction of the mean becomes the last eigenvector of a matrix if its eigenvalue is lowered by
-# this many norms of the matrix.
+# `decompose_with_axis` lowers the eigenvalue of the direction of the mean by this many norms of the
+# matrix, so that this direction is the last eigenvector, and can be left out.
 _FAR = 10.0  # not tuned
 
 
@@ -214,8 +216,8 @@ def decompose_with_axis(
     Along the known axis, noise adds a single number and no bias. How far the eigenvector deviates
     from the axis follows from the noisy matrix, and is shrunk to the part that exceeds noise. The
     eigenvector is deflated, and the rest minus its `feature_penalty` is decomposed orthogonally to
-    the axis. Noise raises eigenvalues. So they are replaced by the variances of the rows along the
-    vectors, as far as these are known.
+    the axis. Noise raises eigenvalues. So the result is computed from estimates of the noiseless
+    second moments along the vectors.
     """
     # Squares of entries in this unit cannot overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))

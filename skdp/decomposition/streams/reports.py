@@ -171,7 +171,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
         -------
         LowRankFactors
             Right factors, which improve with the number of reports; singular values, shrunk for the
-            noise; and left factors, a row for each report. The record is that of one report.
+            noise; and left factors, a row for each report. `privacy_spent_` records one report.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
                 f"Only {n_visible} of {counted(n_components, 'component')} stand out from the "
                 "noise. Ask for fewer components, collect more reports, or use a larger epsilon."
             )
-        # A row of zeros gives the record of a report, which does not depend on the row.
+        # The record of a report does not depend on the row, so a row of zeros gives the record.
         budget = PrivacyBudget.of(plan)
         budget.release(plan.parts, np.zeros(n_features))
         return LowRankFactors._of(fit.with_values(lengths), budget.spent())

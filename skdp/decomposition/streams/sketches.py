@@ -33,7 +33,8 @@ _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
 # noise. benchmarks/house/constants.md, and benchmarks/factorization/factorization.md,
 # "n_sketch=120".
 _LEAST_SIZE = 60
-# Share of the sketch that has a row for each row of the longer side, and so more noisy entries.
+# One sketch has a row for each index of the longer side of the matrix, and so more noisy entries.
+# This is the share of that sketch.
 _LONG_SIDE_SHARE = 0.65  # not studied
 # Part of delta that a sketch reserves if the bound on its norm holds only with high probability.
 _TAIL_SHARE = 0.25  # not studied
@@ -85,7 +86,7 @@ class StreamSpec:
 def sketch_sizes(
     shape: tuple[int, int], rank: int, n_sketch: int | None = None, n_core: int | None = None
 ) -> tuple[int, int]:
-    """Return the numbers of columns of the right and the left sketch; the longer one has fewer."""
+    """Return the numbers of columns of the right and left sketches; the longer one has fewer."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * rank, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -274,7 +275,8 @@ def fit_sketches(
     accurate by 5 to 25 per cent. The rank is the number of components that stand out from noise in
     both sketches. Beyond the rank, singular values are 0.
 
-    Time O((m + n) k + m t^2 + n v^2).
+    For a matrix of shape (m, n), sketches with t and v columns, and k components, a fit takes time
+    O((m + n) k + m t^2 + n v^2).
     """
     right, left = (
         _side(released, sketch, n_components)
