@@ -30,7 +30,7 @@ class GatheredRows(Rows):  # numpydoc ignore=PR01
     moment: Any = None
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
-        """Return the moment, the only sum of a fit that the cache of rows does not have."""
+        """Return the moment, the only sum of a fit that is not in `cache`."""
         return self.moment.copy()
 
 
@@ -182,7 +182,7 @@ class OnePassMixin(PrivateEstimator):
         Raises
         ------
         ValueError
-            If the key is not of this kind, or there are no rows. Nothing has been written then.
+            If the key is not bytes of length 32, or there are no rows. Nothing is written then.
         OSError
             If the file exists or cannot be written.
         """

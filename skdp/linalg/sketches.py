@@ -124,7 +124,8 @@ class CountSketch(Sketch):
 
 # Entries are multiples of 2 ** -_BITS.
 _BITS = 20  # not tuned
-# Counts become a dense matrix if it has at most this many cells for each count.
+# Counts become a dense matrix if it has at most this many cells for each count, and if floats have
+# the sums of counts exactly.
 _LEAST_FILLING = 16  # not studied
 
 Index = slice | np.ndarray

@@ -49,7 +49,7 @@ def leading_right_vectors(
     size: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Compute the leading right singular vectors of X by ARPACK, from products by X and X'.
+    """Compute the leading right singular vectors of X by ARPACK, from products by X and X^T.
 
     Without `adjoint`, X is symmetric, and the vectors are its eigenvectors.
     """

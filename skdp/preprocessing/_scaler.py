@@ -42,7 +42,7 @@ class Scaling(NamedTuple):
     scale: np.ndarray
     is_centered: bool
     clip: float  # in units of the scales
-    fills_gaps: bool  # whether NaN is replaced by the center
+    fills_gaps: bool  # whether NaN is replaced by the center of its column
 
     def apply(self, X: Any) -> Any:
         """Scale and clip rows; without centering, 0 stays 0."""
@@ -257,8 +257,8 @@ class DPStandardScaler(
     missing : {"refuse", "mean"}, default="refuse"
         What becomes of NaN in dense rows. "mean" leaves NaN out of the means and
         variances, releases with them a count of the other entries of each column, and fills in the
-        released mean in `transform`. No constant has to be known, as by
-        ``SimpleImputer(strategy="constant")``, which is the other public way.
+        released mean in `transform`. Unlike with ``SimpleImputer(strategy="constant")``, no public
+        constant has to be known.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None

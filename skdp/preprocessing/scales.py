@@ -269,7 +269,8 @@ def hidden_columns(
     if not n_hidden:
         return is_hidden
     again, search = plan.branches.branches
-    # Squares of noisy means are skewed: noise raises the median of variances, not the mean.
+    # Squares of noisy means are skewed: noise raises the median of variances, but not their mean.
+    # So the smaller one of both counts as the usual variance.
     usual = min(float(np.median(variances[is_hidden])), float(np.mean(variances[is_hidden])))
     usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
     std_ratio = float(np.mean((noise_std / rough.noise_std)[is_hidden]))
