@@ -119,7 +119,8 @@ def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
         return spec.cost.release(name, "symmetric_gaussian", share, change, known, shape=shape)
 
     # A first, rough moment may whiten rows. Fits with gaps or a prior have none, as both concern
-    # single columns, which whitening would mix; nor have fits with `scales`, which read sums once.
+    # single columns, which whitening would mix. If bounds give the scales, rows may arrive only
+    # once, which allows no rough moment.
     is_plain = spec.scales is None and spec.prior is None and not spec.has_gaps
     is_strong = strength_of(spec) >= max(WEAK, _PER_ROOT * math.sqrt(spec.n_features))
     rough, rough_share = None, 0.0
@@ -285,7 +286,7 @@ _LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 _LEAST_SEEN = 4.0  # not studied
 # The location of a column is unknown if its standard error exceeds this fraction of its scale.
 _MOST_NOISE = 0.25  # benchmarks/covariance/covariance.md, "Where a target lies"
-# Without public bounds, a column has no known location if noise hides its variance, and if its
+# Unless bounds give the scales, a column has no known location if noise hides its variance and its
 # location is farther from 0 than this many scales: such a scale is only the width of an interval.
 _FAR = 4.0  # benchmarks/covariance/covariance.md, "Few rows far from 0"
 # Standard deviation of a mean that is not released: nearly infinite, but with a finite square.
@@ -421,7 +422,7 @@ def _located(
     What noise does not explain of the squared difference between mean and center is taken for the
     squared bias of the mean. Return the averages, their standard errors if the whole difference is
     bias, and which of them stand out from noise. A column `is_shown` if its variance exceeds the
-    noise; without public bounds, other columns are located only near 0.
+    noise; unless bounds give the scales, other columns are located only near 0.
     """
     mean, unit = moment.center + offset, moment.scale
     center, center_std = moment.center, moment.scales.center_std
