@@ -94,16 +94,16 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
     components_ : ndarray of shape (`n_components_`, n_features)
         Principal axes, by descending variance. Covered by the guarantee.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (`n_components_`,)
-        Variance of clipped rows along each axis; its part of the total. Covered by the guarantee.
+        Variance of clipped rows along each axis; fraction of the total. Covered by the guarantee.
     components_noise_angle_, explained_variance_std_error_ : ndarray of shape (`n_components_`,)
-        For whole rows and "covariance": angles by which noise turns axes, in radians, exceeded 5%
-        of the time; and noise errors of variances: :ref:`noise-errors`. Covered by the guarantee.
+        For whole rows and "covariance": noise turns an axis by more than its angle, in radians, 5%
+        of the time; standard errors of variances: :ref:`noise-errors`. Covered by the guarantee.
     singular_values_ : ndarray of shape (`n_components_`,)
         Singular values of the centered and clipped rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
         Center that was subtracted. Covered by the guarantee.
     noise_variance_ : float
-        Mean variance outside the components, at least its noise. Covered by the guarantee.
+        Mean variance outside the components, at least the noise. Covered by the guarantee.
     row_norm_, prior_weight_ : float
         For whole rows: bound on centered rows; weight of the prior. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
@@ -217,7 +217,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         check_is_fitted(self)
         along, outside = self._model_variances()
         # `rest` spans the orthogonal complement. The identity minus the projection on components
-        # would do without, but with rounding errors, which a small noise variance magnifies.
+        # could replace `rest`, but has rounding errors, which a small noise variance magnifies.
         rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
@@ -305,8 +305,8 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
     def _model_variances(self) -> tuple[np.ndarray, float]:
         """Return the variances along the components, and the variance outside them.
 
-        Small variances are raised to the rounding error of the largest one, so that the likelihood
-        is finite.
+        Variances are raised to at least the noise variance and the rounding error of the largest
+        variance, so that the likelihood is finite.
         """
         variances = self.explained_variance_.astype(np.float64)
         largest = max(float(variances.max()), self.noise_variance_) or 1.0
@@ -317,7 +317,7 @@ class DPPCA(MatrixEstimator):  # numpydoc ignore=PR02
         return along, float(along.min()) if is_whole else smallest
 
     def _whitening_stds(self) -> np.ndarray:
-        """Return the divisors for whitening: standard deviations, raised if they are near 0."""
+        """Return the divisors for whitening: roots of variances, at least of the noise variance."""
         smallest = max(self.noise_variance_, float(np.finfo(self.explained_variance_.dtype).eps))
         # In float32 a variance may overflow although its root does not.
         stds = np.sqrt(np.maximum(self.explained_variance_.astype(np.float64), smallest))
@@ -395,8 +395,8 @@ class DPTruncatedSVD(OnePassMixin, MatrixEstimator):  # numpydoc ignore=PR02
     components_ : ndarray of shape (n_components, n_features)
         Right singular vectors. Covered by the guarantee.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of the clipped rows along each component. Spectral changes release no means: there
-        it is the mean square. Covered by the guarantee.
+        Variance of the clipped rows along each component. Spectral changes release no means: for
+        them this is the mean square. Covered by the guarantee.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Fraction of the total variance along each component; for spectral changes, of the total
         along all components. Covered by the guarantee.

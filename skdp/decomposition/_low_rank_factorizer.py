@@ -56,7 +56,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
     Parameters
     ----------
     n_components : int, default=2
-        Rank, at most the number of rows and that of features.
+        Rank, at most the smaller of the numbers of rows and of features.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -82,10 +82,10 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
         ``"alternating"`` multiplies released bases by X from both sides, in
         O((n_samples + n_features) n_components) memory.
         ``"two_sketch"`` reads X once and fits two random sketches of it, as
-        :class:`DPStreamingFactorizer` does, with more noise. For entries ``"auto"`` chooses as
-        :class:`DPTruncatedSVD` does, and for promised changes it chooses "input". If the dense
-        copies would exceed `max_memory`, it chooses "alternating" for both; and so it does for
-        promised changes with ``delta=0``.
+        :class:`DPStreamingFactorizer` does, with more noise. ``"auto"`` is "projection" for rows.
+        Else it is "alternating" if dense copies of X would exceed `max_memory`, and for promised
+        changes with ``delta=0``. Otherwise it is "input" for promised changes, and for entries it
+        chooses as :class:`DPTruncatedSVD` does.
     missing : {"zero", "middle"}, default="zero"
         Which value stands for an entry of 0, which for :class:`skdp.units.Entry` may mean that the
         entry is missing. ``"zero"`` approximates X itself, by the best matrix of that rank with
@@ -113,8 +113,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):  # numpydoc ign
     components_ : ndarray of shape (n_components, n_features)
         V transposed: orthonormal rows. Covered by the guarantee.
     singular_values_ : ndarray of shape (n_components,)
-        s: lengths of the released approximation along the factors, shrunk for the noise in the
-        factors; 0 if noise hides a component. Covered by the guarantee.
+        s: singular values of the released approximation, shrunk for the noise in the factors; 0 if
+        noise hides a component. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
         U: orthonormal columns, with one row for each row of X. Covered by the guarantee.
     middle_ : float

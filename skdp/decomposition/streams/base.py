@@ -349,13 +349,13 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             If the key is not of this kind, or the stream takes no more updates. Then nothing has
             been written.
         OSError
-            If the file exists or cannot be written. Then the stream continues, except after an
-            error in the very last step, when neither the stream nor the file may be usable.
+            If the file exists or cannot be written. Then the stream continues. Only after an error
+            in the very last step, perhaps neither the stream nor the file is usable.
 
         Notes
         -----
         **Privacy.** Nothing is released, and nothing spent. Whoever has the file and the key can
-        read what the process could: sums with noise, the noise of later epochs, and sketches.
+        read all that the process had: sums with noise, the noise of later epochs, and sketches.
         File and key together are as secret as the updates. The file has the epochs and the merged
         shards, but neither seed nor ledger, which are no longer needed. Before a checkpoint, merge
         shards that cannot be pickled, since another process would lack them.

@@ -53,7 +53,7 @@ class DPStreamingFactorizer(BaseStream):  # numpydoc ignore=PR02
         ("replace") or taken away ("zero_out"). Irrelevant to a promised change.
     sketch : {"auto", "haar", "countsketch"}, default="auto"
         ``"countsketch"`` adds an update to two numbers. ``"haar"`` adds it to a row of each sum,
-        and needs dense sketches in memory with the sums. ``"auto"`` is "countsketch" for updates
+        and needs dense sketches in memory besides the sums. ``"auto"`` is "countsketch" for updates
         and entries, where it needs the least noise, and "haar" for changes of the matrix, if the
         dense sketches fit into 1 GiB.
     n_sketch : int or None, default=None
@@ -94,7 +94,7 @@ class DPStreamingFactorizer(BaseStream):  # numpydoc ignore=PR02
     parameters. Values are converted to float64, rounded to multiples of `value_unit_` and added up
     exactly: the order of updates makes no difference, nor do batches, shards and threads. With
     sketch "haar" `value_unit_` is at most 2 ** -20 of the noise, or of a sixteenth of the
-    sensitivity; with "countsketch" it is at most 2 ** -40 of these. The sensitivity includes one
+    sensitivity; with "countsketch", 2 ** -40 instead of 2 ** -20. The sensitivity includes one
     rounding of each cell. A copy of the stream in a forked process refuses to go on. Sums of more
     than some 2 ** 22 times the noise, or 2 ** 19 times the sensitivity, wrap around, which is
     private but useless; a warning does not always say so. Not covered: what `transform` and `score`
@@ -222,7 +222,7 @@ class DPStreamingFactorizer(BaseStream):  # numpydoc ignore=PR02
         Returns
         -------
         LowRankFactors
-            Factors of both sides. Further calls return the same factors, even if one was stopped.
+            Factors of both sides. Further calls return the same factors, even after an interrupt.
 
         Raises
         ------
@@ -300,7 +300,7 @@ class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
         Values are rounded to multiples of this power of two. Public.
     privacy_spent_ : PrivacySpent
         Record of both sequences of releases, each charged as a whole when the stream is opened. Its
-        `noise_std` is of the independent noise from which the noise of all sums follows. Public.
+        `noise_std` belongs to the independent noise that the noise of all sums is made of. Public.
 
     See Also
     --------
@@ -453,7 +453,7 @@ class DPContinualFactorizer(BaseStream):  # numpydoc ignore=PR02
             )
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
-        """Fit the released sums, or what they have gained since the start of a window."""
+        """Fit the released sums, or their difference from the sums at the start of a window."""
         if self._stores:
             self._stored[self.n_epochs_] = values
         return super()._factorized(self._window(values, self._since or 0, self.n_epochs_))

@@ -24,7 +24,7 @@ REPORT = "report"  # not tuned
 # Reports are shortened to the clipping norm plus the length of noise: its mean plus this many
 # standard deviations. An honest report is longer with a probability of at most 2e-8.
 _LONGEST = 6.0  # not tuned
-# Parameters that are floats, which a report names.
+# Parameters that are floats; the first line of a report gives their values.
 _NUMBERS = ("row_norm", "epsilon", "delta")
 _NOT_ROWS = "Rows are not private: each person calls report(row), and sends the result alone."
 
@@ -36,7 +36,8 @@ class LocalReports(BudgetMixin):  # numpydoc ignore=PR02
     This is the local model: nobody is trusted. All parties know the parameters. A person calls
     `report` once, where the row is, and sends the result, at any time and by any channel; nobody
     waits for other people. Whoever has reports, however many, calls `aggregate`. There is far more
-    noise than if one party may see the rows; it falls with the root of the number of reports.
+    noise than if one party may see the rows; the noise in the factors falls with the root of the
+    number of reports.
 
     Parameters
     ----------

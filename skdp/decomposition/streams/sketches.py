@@ -325,8 +325,9 @@ def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
 def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
     r"""Find the factor L for a given factor R of a matrix A = L R^T, from two noisy sketches of A.
 
-    The sketches are Y of :math:`A \Phi` (`whole`) and Z of :math:`A^T \Psi` (`sketched`), with the
-    noise :math:`c_1` and :math:`c_2`; `other` is R. With :math:`W = \Phi^T R`, L minimizes
+    The sketches are Y of :math:`A \Phi` (`whole`) and Z of :math:`A^T \Psi` (`sketched`), whose
+    noise has the standard deviations :math:`c_1` and :math:`c_2`; `other` is R. With
+    :math:`W = \Phi^T R`, L minimizes
     :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2`. Outside of the span of
     :math:`\Psi` only the first term depends on L; inside, both terms do. With the sketches
     exchanged, the function finds R for a given L.
