@@ -203,7 +203,7 @@ ONE_ROW_EACH = (
 def supported_unit(
     given: Any, adjacency: str, epsilon: float, kinds: Iterable[type[T]], owner: str
 ) -> T:
-    """Return the unit that fits use; refuse kinds of units that the estimator cannot protect."""
+    """Resolve a given unit for a fit; refuse kinds of units that the estimator cannot protect."""
     if isinstance(given, str) and given == "user":
         raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
     if not isinstance(given, Unit):

@@ -162,7 +162,7 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
-    """Bound `sum_depth` for sources in one part, with up to `n_blocks` blocks of `longest` rows."""
+    """Return the largest `sum_depth` of one part: `n_blocks` blocks of `longest` rows, or fewer."""
     # A leaf has as few blocks as the limit on the number of leaves permits. So a sum over fewer
     # blocks has neither longer leaves nor more than are counted here.
     length = _leaf_length(n_blocks, _largest_size(width))

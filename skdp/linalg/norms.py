@@ -43,7 +43,7 @@ def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def row_squares(values: np.ndarray) -> np.ndarray:
-    """Sum the squares of each row in double precision, in an order that is always the same."""
+    """Sum the squares of each row in double precision, in the same order for any number of rows."""
     rows = np.ascontiguousarray(never_single(values))
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)[: len(values)])
 

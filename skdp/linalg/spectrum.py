@@ -197,9 +197,9 @@ def noise_errors(
     \tau`, and the squared tangent of the angle is a sum of :math:`w_{ij} = \tau^2 / (\mu_i -
     \mu_j)^2` times squared normal numbers. For an outlier, an eigenvalue above the `edge` of the
     noise, in the limit of a large matrix, the mean of this sum is exact with noisy eigenvalues, and
-    the error is :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}` once `eigenvalue_pushes` have been
+    the error is :math:`\sqrt 2 \tau \sqrt{1 + \sum_{j>i} w_{ij}}` once `eigenvalue_pushes` are
     subtracted. Noise increases the squared gap between two outliers by :math:`8 \tau^2` on average,
-    which is subtracted, too; their weight in errors is at most .1. The quantile of the sum is
+    which is subtracted, too; their :math:`w_{ij}` in errors is at most .1. A quantile of the sum is
     approximated by a multiple of a chi-squared number with the same mean and variance (F. E.
     Satterthwaite, 1946, :doi:`10.2307/3002019`). Below the edge, a vector may have any direction,
     and the error is the largest push. benchmarks/noise_errors/coverage.md has the coverage.

@@ -281,10 +281,10 @@ def plan_calibration(spec: Any, share: float, bounds: Bounds = CALIBRATED) -> Re
 def calibration_sums(
     block: Any, predicted: np.ndarray, true: np.ndarray, size: float, bounds: Bounds
 ) -> np.ndarray:
-    """Sum three terms over a block: prediction times response, squared prediction, and error.
+    """Sum three terms over a block: prediction times response, squared prediction, and residual.
 
-    Predictions, in units of `size`, and responses are clipped. The terms are weighted so that
-    their bounds are similar. Records whose prediction or response is not finite add 0.
+    Predictions, in units of `size`, and responses are clipped to `bounds`. The terms are weighted
+    so that their bounds are similar. Records whose prediction or response is not finite add 0.
     """
     is_usable = np.isfinite(true) & np.isfinite(predicted)
     predicted, true = np.where(is_usable, predicted, 0.0), np.where(is_usable, true, 0.0)

@@ -243,7 +243,7 @@ _MOST_LABELS = 100  # not studied
 
 
 class PublishedLabels(list[Any]):
-    """Labels of y as classes, declared public by the caller; `repr` does not show them."""
+    """Classes that were found in y, as the caller allows; `repr` does not print these labels."""
 
     def __repr__(self) -> str:
         return "<labels of y>"

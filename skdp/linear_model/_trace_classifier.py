@@ -225,7 +225,7 @@ def _scores_of(
     # The first singular value stays: released losses decide later on a factor of all values.
     point = point.with_values(point.values * np.append(1.0, factors[1:] / max(factors[0], _TINY)))
     slopes = point.matrix.reshape(-1, 1) / entry_size
-    # Root mean square of the scores if entries are uncorrelated.
+    # Root mean square of the scores if scaled entries are uncorrelated.
     size = max(float(np.linalg.norm(point.values)), _TINY)
     candidates = _NORMAL_MEDIAN * size * _SPREADS
     edges = np.append(candidates[:-1], [np.inf, np.inf])

@@ -294,7 +294,8 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
     """Return public rows of the type and the largest width that the result of a step can have.
 
     The next step is planned with these rows, without data. `configured` is the estimator of the
-    step with its cost; `released` names the release that decides how many columns the result has.
+    step with its cost; `released` names the release, if any, that decides how many columns its rows
+    have.
     The function returns None if no maximum of this number is known.
     """
     if like is None or rules.is_passed_through(configured):

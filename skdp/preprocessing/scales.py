@@ -103,8 +103,8 @@ class SizedReleases(NamedTuple):
     """Releases for columns without known bounds, in order."""
 
     sizes: Release  # counts by sign and power of two, from which intervals follow
-    # Either moments in these intervals; or, if columns may be narrow and far from 0, zooms, and
-    # then moments.
+    # Either moments in the intervals that follow from `sizes`; or, if columns may be narrow and far
+    # from 0, releases that shorten these intervals, and then moments.
     branches: AnyOf
 
 

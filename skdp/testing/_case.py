@@ -276,5 +276,5 @@ class Subject:
         return min(worst.values()) >= self.case.tightness
 
     def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Return whether two different fits may have this noise: no number occurs in both."""
+        """Return whether noise of two different fits has no number in common, as it must be."""
         return not np.isin(one, other).any()

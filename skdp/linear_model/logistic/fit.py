@@ -476,7 +476,7 @@ def solve_logistic(
 def _release_moment(
     spec: LogisticSpec, release: Release, view: LabeledRows, row_norm: float, budget: PrivacyBudget
 ) -> tuple[np.ndarray, Whitening]:
-    """Release the second moment of rows, a constant and labels; return the moment and a whitening.
+    """Release the second moment of records; return the moment and a whitening.
 
     Each record is one vector: its row, a constant, and its label as weighted indicators.
     """

@@ -196,7 +196,7 @@ def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
 def plan_losses(
     spec: LogisticSpec, name: str = "losses of scores", share: float = _LOSSES_SHARE
 ) -> Release:
-    """Plan the release of the losses of the scores multiplied by each of `FACTORS`."""
+    """Plan the release of the losses of the scores times each of `FACTORS`, one sum for each."""
     return plan_sum(spec, name, share, FACTORS.shape, loss_level(spec), sensitivity.row_sum)
 
 

@@ -144,7 +144,8 @@ class ResponseClipping(RecordClipping):
     ) -> float:
         """Compute the curvature along a released gradient from the matrices, which are public.
 
-        Where residuals are clipped, the loss is linear, but half of its curvature counts.
+        The loss of a clipped residual is linear. Too long a step costs more than too short a one,
+        so half of the curvature without clipping counts for these residuals.
         """
         design, (direction, shift) = self.records.design, gradient.unit_step(self.records.intercept)
         inner = design.inner(direction) + shift
