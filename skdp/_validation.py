@@ -376,9 +376,9 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool, is_fitted: bool = Fa
             kinds = containers.kinds_of(X, allow_nan=allow_nan)
             if is_fitted and message == containers.UNREADABLE:
                 kinds, cures = containers.gaps_of_new_rows(kinds)
-            # The text about columns repeats these messages, but not the one on booleans of polars.
+            # The text about the columns repeats these messages.
             is_told = containers.TIMES in message or message.startswith("could not convert")
-            if kinds and (is_told or ({*kinds.values()} == {"None"} and ".cast" not in message)):
+            if kinds and (is_told or {*kinds.values()} == {"None"}):
                 advice, message = containers.text_of_kinds(kinds, "", cures, X), ""
             else:
                 advice = f" {containers.text_of_kinds(kinds, message, cures, X)}".rstrip()

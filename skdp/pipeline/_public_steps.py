@@ -37,6 +37,8 @@ from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
 # Apply a fitted step to rows.
+# Kinds of columns that steps for texts refuse.
+_OF_TEXTS = "texts and gaps", "NaN", "None"
 
 _REAL = "biuf"
 # Classes with functions of the caller, which may mix rows.
@@ -286,7 +288,7 @@ def _refusal(what: str, step: Any, error: Exception, rows: Any, of_public: str =
     """Return why a step refuses private rows; `of_public` is its error for public rows, or ""."""
     if of_public and public_rows.are_numbers(rows):
         return of_public
-    if public_rows.are_single(rows) and containers.kind_of(rows) in ("texts and gaps", "NaN"):
+    if public_rows.are_single(rows) and containers.kind_of(rows) in _OF_TEXTS:
         return f"{what} refuses a missing text. " + containers.GAPS_OF_TEXTS.replace("['name']", "")
     # NaN is the reason only if the step accepts rows without NaN.
     if not of_public and public_rows.have_gaps(rows).any():
@@ -583,12 +585,12 @@ def _explained(
         return f"{what} takes a list of columns: pass {listed}."
     # Which kinds of entries the part refuses follows from its tags.
     if is_for_texts:
-        refused = {"texts and gaps", "NaN"}
+        refused = {*_OF_TEXTS}
         cures |= dict.fromkeys(refused, containers.GAPS_OF_TEXTS)
     elif any(one.categorical for one in tags) or any(type(one) in _MAY_MIX for one in leaves):
-        refused = {"NaN", "infinity"} if "NaN or infinity" in flaw else set()
+        refused = {"NaN", "None", "infinity"} if "NaN or infinity" in flaw else set()
     elif tags and tags[0].allow_nan:
-        refused -= {"NaN"}
+        refused -= {"NaN", "None"}
     if kinds := {name: kind for name, kind in kinds.items() if kind in refused}:
         return f"{what} refuses its rows. {containers.text_of_kinds(kinds, cures=cures, X=rows)}"
     return f"{flaw} It is about columns: {shortened(names)}."
