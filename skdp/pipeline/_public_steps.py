@@ -37,12 +37,12 @@ from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
 # Apply a fitted step to rows.
-# Kinds of columns that steps for texts refuse.
-_OF_TEXTS = "texts and gaps", "NaN", "None"
 
 _REAL = "biuf"
 # Classes with functions of the caller, which may mix rows.
 _MAY_MIX = (FrozenEstimator, FunctionTransformer)
+# Kinds of columns that steps for texts refuse.
+_OF_TEXTS = "texts and gaps", "NaN", "None"
 # Seeded noise depends on the rows between steps, so no global setting may change their type.
 _in_arrays = config_context(transform_output="default")
 _BETWEEN_STEPS = (
