@@ -20,7 +20,6 @@ from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._prior import FEATURES, NORMAL_LAW, check_prior
 from skdp.data.containers import (
     MISSING,
-    MISSING_IN_PARTS,
     checked_container,
     finite,
     float_dtype,
@@ -514,7 +513,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             if not isinstance(X, np.ndarray):
                 raise not_finite_error(raw.source, self.n_jobs)
             kinds = kinds_of(X, getattr(self, "feature_names_in_", None))
-            text = NOT_FINITE.replace(MISSING_IN_PARTS, MISSING["X"])
+            text = f"Input X contains NaN or infinity. {MISSING['X']}"
             raise ValueError(f"{text} {text_of_kinds(kinds, text)}".rstrip())
         return rows, keyed_by_people(lambda: rows_digest, rows.people)
 

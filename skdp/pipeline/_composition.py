@@ -6,21 +6,19 @@ from contextlib import suppress
 from copy import copy
 from functools import partial
 from inspect import signature
-from itertools import chain
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import clone, is_classifier
-from sklearn.frozen import FrozenEstimator
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._estimator import PlannedEstimator, PrivateEstimator
+from skdp._estimator import PlannedEstimator, PrivateEstimator, carried
 from skdp._validation import check_given, feature_names, redact_errors, targets_of
 from skdp.data.containers import finite, with_text
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
@@ -36,6 +34,7 @@ from skdp.pipeline import _rules as rules
 from skdp.pipeline._public_rows import TWICE, attempt, columns_of
 from skdp.preprocessing import DPStandardScaler
 from skdp.preprocessing.intervals import in_order
+from skdp.privacy import PrivacySpent
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 from skdp.units import Unit
@@ -523,16 +522,26 @@ def unit_of_rows(estimator: Any, rows: Any, users: Any, of_row: str) -> tuple[st
     """
     if users is not None:
         return "user", people_of(users, rows, "user")
-    outer = [estimator, *(step for _, step in rules.fitted_steps(estimator))]
-    params = (one.get_params().values() for one in outer if hasattr(one, "get_params"))
-    fitted = (vars(one).values() for one in outer if hasattr(one, "__dict__"))
-    for one in chain(outer, *params, *fitted):
-        one = one.estimator if type(one) is FrozenEstimator else one
-        record = getattr(one, "privacy_spent_", None)
-        unit = record.unit if record else unit_of(one)[0] if rules.has_budget(one) else ""
-        if unit == "user":
+    for name, record in _records_within(estimator):
+        if record.unit == "user":
             raise ValueError(
-                f"{type(one).__name__} protects users: pass users, an id for each row of X. If "
-                "each row belongs to another user, pass users=numpy.arange(X.shape[0])."
+                f"{name} protects users: pass users, an id for each row of X. If each row belongs "
+                "to another user, pass users=numpy.arange(X.shape[0])."
             )
     return of_row, None
+
+
+def _records_within(value: Any) -> Iterator[tuple[str, PrivacySpent]]:
+    """Yield class and record of each fit or release in a model, or in a list or dict of models.
+
+    A model with a record has the unit of this record, whatever unit its prior or frozen steps had.
+    """
+    if isinstance(value, list | tuple | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _records_within(one)
+    elif isinstance(value, BaseEstimator):
+        made = carried(value)
+        if record := vars(value).get("privacy_spent_") or (made and made[0]):
+            yield type(value).__name__, record
+        elif not isinstance(value, PrivateEstimator):
+            yield from _records_within(vars(value))

@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier, cross_val_score
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
@@ -852,6 +852,8 @@ def test_every_model_of_users_asks_for_the_users_of_a_score(ledger):
     of_ids = DPPersonalizedRegressor(1)
     whole = TransformedTargetRegressor(of_ids, func=np.cbrt, inverse_func=np.square)
     numbers = X[:, 0]
+    released = DPCovariance(privacy_unit="user", epsilon=np.inf)
+    released.fit(np.column_stack([X, Y == "yes"]), users=OWNERS)
     models = [
         (steps.fit(X, Y, users=OWNERS), Y),
         (make_dp_pipeline(columns, CLASSIFIER_OF_USERS).fit(X, Y, users=OWNERS), Y),
@@ -859,6 +861,9 @@ def test_every_model_of_users_asks_for_the_users_of_a_score(ledger):
         (FixedThresholdClassifier(frozen, threshold=0.3, pos_label="yes").fit(X, Y), Y),
         (clone(of_ids).fit(X, numbers, groups=OWNERS), numbers),
         (whole.set_params(check_inverse=False).fit(X, numbers, groups=OWNERS), numbers),
+        (skdp.to_sklearn(of_users()), Y),
+        (FrozenEstimator(GridSearchCV(make_pipeline(frozen), {}, cv=2).fit(X, Y)), Y),
+        (released.regression(3), numbers),
     ]
     for model, y in models:
         with pytest.raises(ValueError, match="protects users: pass users, an id for each row"):
