@@ -100,21 +100,7 @@ def prepare(
 
     With `n_planned`, X is public and stands for this number of rows, and there is no y.
     """
-    if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
-        raise ValueError(
-            "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
-            "as RowBlocks.from_partitions makes them, an array, or a memory map."
-        )
-    dtype = getattr(X, "dtype", None)
-    if isinstance(X, list | tuple):
-        with suppress(Exception):  # texts, dictionaries and unequal rows make no table
-            dtype = np.asarray(X).dtype if np.ndim(X[0]) else None
-    if getattr(dtype, "kind", "") == "S":
-        # A fitted encoder would store this dtype, and so publish the length.
-        raise ValueError(
-            "X is an array of bytes, whose dtype has the length of the longest text: pass "
-            "numpy.char.decode(X), and the categories of encoders as texts."
-        )
+    _check_container(X)
     is_plan_only = n_planned is not None
     targets = X.y if isinstance(X, RowParts) and not is_plan_only else y
     steps, classes_from_y = composition.with_classes(composition.steps_of(estimator), targets)
@@ -172,6 +158,25 @@ def prepare(
         adjacency=adjacency,
         n_units=n_units,
     )
+
+
+def _check_container(X: Any) -> None:
+    """Refuse a stream, and arrays of bytes."""
+    if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
+        raise ValueError(
+            "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
+            "as RowBlocks.from_partitions makes them, an array, or a memory map."
+        )
+    dtype = getattr(X, "dtype", None)
+    if isinstance(X, list | tuple):
+        with suppress(Exception):  # texts, dictionaries and unequal rows make no table
+            dtype = np.asarray(X).dtype if np.ndim(X[0]) else None
+    if getattr(dtype, "kind", "") == "S":
+        # A fitted encoder would store this dtype, and so publish the length.
+        raise ValueError(
+            "X is an array of bytes, whose dtype has the length of the longest text: pass "
+            "numpy.char.decode(X), and the categories of encoders as texts."
+        )
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:

@@ -243,14 +243,7 @@ def release_agreement(
         if not is_far and spec.left_strength >= _CLIPPED:
             _, scaling, view = fitted
     if scaling is not None:
-        # The coefficient of a feature that the fit leaves out becomes 0: instead, the intercept
-        # includes what this feature predicts at its center.
-        is_used = scaling.multiplier > 0
-        center = np.zeros(len(coef)) if scaling.center is None else scaling.center
-        intercept += float(center @ np.where(is_used, 0.0, coef))
-        coef, slopes = np.where(is_used, coef, 0.0), np.zeros(scaling.n_columns)
-        slopes[: len(coef)] = coef / np.where(is_used, scaling.multiplier, 1.0)
-        constant = intercept + float(coef @ center)
+        coef, intercept, slopes, constant = _on_fitted_rows(coef, intercept, scaling)
     # If the scale of the responses is a guess, and the prior's predictions have a larger scale, the
     # larger one becomes the unit of the responses: `ratio` times the guess.
     with np.errstate(all="ignore"):
@@ -300,6 +293,22 @@ def release_agreement(
     whole = weight * coef if scaling is None else None
     unexplained = Targets.of(view.map_rows(_unexplained))
     return PriorPart(scale, unexplained, weight * coef, weight, whole, ends)
+
+
+def _on_fitted_rows(
+    coef: np.ndarray, intercept: float, scaling: Scaling
+) -> tuple[np.ndarray, float, np.ndarray, float]:
+    """Return a linear model of the used features, and its slopes and constant on fitted rows.
+
+    The coefficient of a feature that the fit leaves out becomes 0: instead, the intercept includes
+    what this feature predicts at its center.
+    """
+    is_used = scaling.multiplier > 0
+    center = np.zeros(len(coef)) if scaling.center is None else scaling.center
+    intercept += float(center @ np.where(is_used, 0.0, coef))
+    coef, slopes = np.where(is_used, coef, 0.0), np.zeros(scaling.n_columns)
+    slopes[: len(coef)] = coef / np.where(is_used, scaling.multiplier, 1.0)
+    return coef, intercept, slopes, intercept + float(coef @ center)
 
 
 def weight_of(product: float, square: float, noise_std: float) -> float:
