@@ -152,7 +152,7 @@ right.plot(
 right.set_ylim(-12, 1.2)
 right.set_xlabel("number of components, at epsilon = 1")
 right.set_title("Log-likelihood of a row, less that of the best", loc="left", weight="bold")
-right.legend(loc="center right", frameon=False)
+right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
 for ax in (left, right):
     ax.grid(axis="y", color="#e4e6e8", linewidth=0.8)
     ax.set_axisbelow(True)
